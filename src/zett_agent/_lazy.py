@@ -7,16 +7,29 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["lazy_exports"]
+__all__ = ["lazy_exports", "load_export"]
+
+
+def load_export(package: str, table: Mapping[str, str], name: str) -> Any:
+    """Return the export `name` of `package`, importing the module that `table` gives for it.
+
+    The value becomes an ordinary attribute of the package, so later look-ups cost nothing.
+
+    Raises:
+        AttributeError: The table has no such name.
+    """
+    module = table.get(name)
+    if module is None:
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(module, package), name)
+    setattr(sys.modules[package], name, value)
+    return value
 
 
 def lazy_exports(
     package: str, table: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return the `__getattr__`, `__dir__` and `__all__` of a package that loads its exports lazily.
-
-    A name that was looked up once becomes an ordinary attribute of the package, so later lookups cost
-    nothing and `unittest.mock.patch` finds it where it expects it.
 
     Args:
         package: The package's own `__name__`.
@@ -28,12 +41,7 @@ def lazy_exports(
     """
 
     def getattribute(name: str) -> Any:
-        module = table.get(name)
-        if module is None:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(importlib.import_module(module, package), name)
-        setattr(sys.modules[package], name, value)
-        return value
+        return load_export(package, table, name)
 
     def directory() -> list[str]:
         return sorted({*vars(sys.modules[package]), *table})
