@@ -15,14 +15,18 @@ HEAVY = SDKS | {"pydantic", "sqlalchemy", "httpx", "tiktoken"}
 
 
 def loaded_by(program: str) -> set[str]:
-    """Return the modules that a program loads, as seen by a new interpreter."""
-    program = (
-        f"import sys; before = set(sys.modules)\n{program}\nimport json; print(json.dumps(list(sys.modules)))"
-    )
+    """Return the modules that a program loads in a new interpreter."""
+    lines = [
+        "import sys; before = set(sys.modules)",
+        program,
+        "loaded = set(sys.modules) - before",
+        "import json; print(json.dumps(list(loaded)))",
+    ]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("COV")}
     result = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment
+        [sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=False, env=environment
     )
+    assert result.returncode == 0, result.stderr
     return set(json.loads(result.stdout.splitlines()[-1]))
 
 
