@@ -22,7 +22,7 @@ demo: $(READY)
 	@$(BIN)/python examples/streaming.py
 
 test: $(READY)
-	$(BIN)/python -m pytest -n 2 --dist loadfile --cov
+	$(BIN)/python -m pytest -n 2 --dist loadfile --cov=zett_agent
 
 check: style types layers test
 
