@@ -15,7 +15,7 @@ Exception
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from .messages import AssistantMessage
@@ -30,8 +30,22 @@ __all__ = [
 ]
 
 
+_E = TypeVar("_E", bound=BaseException)
+
+
 class AgentError(Exception):
-    """Base class of every error of this library."""
+    """Base class of every error of this library. All of them survive `pickle` and `copy` unchanged."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The default calls the constructor with `args`, which hold the rendered text and not what the
+        # constructors here (or those of an application's subclass) take.
+        return _rebuild, (type(self), self.args), self.__dict__
+
+
+def _rebuild(error_type: type[_E], args: tuple[Any, ...]) -> _E:
+    error = error_type.__new__(error_type)
+    error.args = args
+    return error
 
 
 class AgentProtocolError(AgentError):
@@ -57,10 +71,6 @@ class AgentStopError(AgentError):
         self.stop = stop
         self.message = message
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        # The default rebuilds from `args`, which hold the rendered text and not the constructor's arguments.
-        return type(self), (self.stop, self.message)
-
 
 class AgentResumeError(AgentError):
     """The history cannot be resumed.
@@ -73,6 +83,3 @@ class AgentResumeError(AgentError):
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
         self.reason = reason
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.reason, str(self))
