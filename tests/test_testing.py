@@ -1,4 +1,4 @@
-"""The models of `zett_agent.testing`, used directly; tests/test_agent.py and others use them in a loop."""
+"""The models of `zett_agent.testing`: used directly first, then by an agent."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from contextlib import aclosing
 
 import pytest
 
+from zett_agent.agent import Agent, AgentRunConfig
+from zett_agent.events import AgentEventType, AgentPhase
 from zett_agent.exceptions import AgentError
 from zett_agent.messages import (
     AssistantMessage,
@@ -40,6 +42,7 @@ from zett_agent.testing import (
     hang,
     say,
 )
+from zett_agent.tools import tool
 
 
 def ask(text="hi", *, session=None):
@@ -176,7 +179,7 @@ async def test_a_step_is_not_changed_by_what_happens_to_its_answer():
         assert (await answer(model)).message.tool_calls[0].arguments == {"a": [1]}
 
 
-async def test_fail_raises_after_some_deltas():  # 77 A.2 §3
+async def test_fail_raises_after_some_deltas():
     error = ConnectionError("reset")
     model = ScriptedModel(fail(error, after="par"), fail(error, after=[ModelEvent.reasoning("r")]), error)
     for expected in (["text_delta"], ["reasoning_delta"], []):
@@ -189,7 +192,7 @@ async def test_fail_raises_after_some_deltas():  # 77 A.2 §3
     model.assert_finished()
 
 
-async def test_hang_ends_with_its_task():  # 77 A.2 §4, without a loop
+async def test_hang_ends_with_its_task():
     model = ScriptedModel(hang())
     with pytest.raises(asyncio.TimeoutError):
         await asyncio.wait_for(events(model), 0.05)
@@ -230,7 +233,7 @@ def test_calls_refuses_what_is_no_call():
 # --- ScriptedModel ----------------------------------------------------------------------------------
 
 
-async def test_one_request_too_many_and_one_too_few():  # 77 A.2 §1, without a loop
+async def test_one_request_too_many_and_one_too_few():
     model = ScriptedModel(call("add", a=1, b=2), "3")
     assert model.remaining == 2
     with pytest.raises(ScriptUnfinished, match=r"2 steps, but only 0 were used; the next one is Call\("):
@@ -261,7 +264,7 @@ async def test_a_long_message_is_shortened_in_the_error():
     assert len(str(caught.value)) < 400
 
 
-async def test_inspect_sees_each_request_and_may_object():  # 77 A.2 §2, without a loop
+async def test_inspect_sees_each_request_and_may_object():
     error = AssertionError("x")
 
     def inspect(request, index):
@@ -308,7 +311,7 @@ async def test_reset_starts_again():
     assert await events(model) == first
 
 
-async def test_each_session_can_have_the_whole_script():  # 77 A.2 §7, without a loop
+async def test_each_session_can_have_the_whole_script():
     model = ScriptedModel(call("add"), "done", per_session=True)
     sessions = [f"s{number}" for number in range(100)]
 
@@ -425,3 +428,109 @@ async def test_a_plain_iterator_of_events_is_fine():
 async def test_a_function_that_answers_nonsense_is_told_so():
     with pytest.raises(TypeError, match="What the model function returned for request 0 is a NoneType"):
         await events(FunctionModel(lambda request, info: None))
+
+
+# --- In a loop --------------------------------------------------------------------------------------
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two numbers.
+
+    Guidelines:
+        - Use this for sums.
+    """
+    return a + b
+
+
+async def test_a_run_plays_the_script():  # 77 A.2 §1
+    model = ScriptedModel(call("add", a=1, b=2), "3")
+    agent = await Agent.create(model, tools=[add])
+    result = await agent.run("1 + 2?")
+
+    assert len(model.requests) == 2
+    model.assert_finished()
+    history = agent.state.messages
+    assert [message.role for message in history[-4:]] == ["user", "assistant", "tool", "assistant"]
+    assert history[-3].tool_calls == (ToolCall("call_1", "add", {"a": 1, "b": 2}),)
+    assert history[-2] == ToolMessage(tool_call_id="call_1", name="add", content="3")
+    assert history[-1] is result
+    assert result.content == "3"
+    assert model.requests[1].messages[-3:] == history[-4:-1]
+    assert [tool.name for tool in model.requests[0].tools] == ["add"]
+
+    with pytest.raises(ScriptExhausted, match=r"step 2, .*last message is UserMessage 'again'"):
+        await agent.run("again")
+
+
+async def test_an_assertion_of_inspect_reaches_the_caller():  # 77 A.2 §2
+    error = AssertionError("x")
+    asked = []
+
+    def inspect(request, index):
+        asked.append(index)
+        raise error
+
+    agent = await Agent.create(ScriptedModel("never", inspect=inspect))
+    with pytest.raises(AssertionError) as caught:
+        await agent.run("hi")
+    assert caught.value is error
+    assert error.__cause__ is None
+    assert asked == [0]
+
+
+async def test_a_failing_step_gives_its_deltas_first_and_is_not_retried():  # 77 A.2 §3
+    error = ConnectionError()
+    model = ScriptedModel(fail(error, after="par"), "never")
+    agent = await Agent.create(model)
+    seen = []
+    with pytest.raises(ConnectionError) as caught:
+        async for event in agent.stream("hi"):
+            seen.append(event)
+    assert caught.value is error
+    assert [event.delta for event in seen if event.type is AgentEventType.TEXT_DELTA] == ["par"]
+    assert len(model.requests) == 1
+
+
+async def test_a_hanging_step_ends_with_its_run():  # 77 A.2 §4
+    closed = []
+
+    async def hanging(request, info):
+        async with aclosing(ScriptedModel(hang()).stream(request)) as stream:
+            try:
+                async for event in stream:
+                    yield event
+            finally:
+                closed.append(info.index)
+
+    agent = await Agent.create(FunctionModel(hanging))
+    with pytest.raises(asyncio.TimeoutError):
+        await asyncio.wait_for(agent.run("hi"), timeout=0.1)
+    assert closed == [0]
+    assert agent.state.phase is AgentPhase.CANCELLED
+    assert not agent.pending
+
+
+async def test_many_sessions_get_the_whole_script_each():  # 77 A.2 §7
+    model = ScriptedModel(call("add", a=1, b=2), "3", per_session=True)
+    agent = await Agent.create(model, tools=[add])
+    answers = await asyncio.gather(
+        *(agent.run("1 + 2?", config=AgentRunConfig(f"session {number}")) for number in range(100))
+    )
+    assert [answer.content for answer in answers] == ["3"] * 100
+    assert len(model.requests) == 200
+    model.assert_finished()
+
+
+async def test_a_function_learns_the_session_and_the_tools():
+    infos = []
+
+    def respond(request, info):
+        infos.append(info)
+        return "ok"
+
+    agent = await Agent.create(FunctionModel(respond), tools=[add])
+    await agent.run("hi", config=AgentRunConfig("mine"))
+    await agent.run("hi", config=AgentRunConfig("mine", cache_key="shared"))
+    assert [info.session_id for info in infos] == ["mine", "shared"]
+    assert [tool.name for tool in infos[0].tools] == ["add"]
