@@ -96,9 +96,13 @@ class AgentEventQueue:
             self._getters.append(getter)
             try:
                 await getter
-            finally:
+            except BaseException:
                 if getter in self._getters:
                     self._getters.remove(getter)
+                elif self._events:
+                    # Woken and cancelled at once: what it was woken for is there for the next one.
+                    self._wake()
+                raise
 
     def acknowledge(self) -> None:
         """Release the producer of the event taken last. Further calls do nothing."""
