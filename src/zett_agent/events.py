@@ -186,6 +186,8 @@ class ModelOutputTracker:
     _content_open: bool = field(default=False, init=False, repr=False)
     _sealed: bool = field(default=False, init=False, repr=False)
     _server_tools: dict[str, str] = field(default_factory=dict[str, str], init=False, repr=False)
+    # Who sent the events, for error messages.
+    _source: str = field(default="The model", init=False, repr=False, compare=False)
     # Nanoseconds that the producer had waited for its consumer, now and at each boundary recorded above.
     # The loop keeps the first one up to date; spans leave the difference out.
     _waited_ns: int = field(default=0, init=False, repr=False)
@@ -203,37 +205,39 @@ class ModelOutputTracker:
             raise AgentProtocolError(
                 f"Model output belongs to phase {AgentPhase.GENERATING}, but the phase is {phase}"
             )
-        self.check(event)
-        due = self.boundaries(event)
+        self._check(event)
+        due = self._boundaries(event)
+        self._sealed = event.type == ModelEventType.RESPONSE
         for _, notification in due:
-            await context.publish(self.record(notification))
+            await context.publish(self._record(notification))
         return tuple(event_type for event_type, _ in due)
 
-    def check(self, event: ModelEvent, model: str = "the model") -> None:
-        """Check payload and order of an event without publishing anything.
-
-        Raises:
-            AgentProtocolError: See `observe`; the message names `model` and the event type.
-        """
+    def _check(self, event: ModelEvent) -> None:
         if self._sealed:
-            raise AgentProtocolError(f"{model} sent {event.type} after its response")
+            raise AgentProtocolError(f"{self._source} sent {event.type} after its response")
         payload_field = _PAYLOAD_FIELDS.get(event.type)
         if payload_field is not None and getattr(event, payload_field) is None:
-            raise AgentProtocolError(f"{model} sent {event.type} without its {payload_field}")
+            raise AgentProtocolError(f"{self._source} sent {event.type} without its {payload_field}")
         check = _SERVER_TOOL_CHECKS.get(event.type)
         if check is not None:
-            check(self, event, model)
+            check(self, event)
 
-    def quiet(self, event: ModelEvent) -> bool:
-        """Return whether a delta lies on no boundary; the cheap question asked for every delta."""
-        if event.type == ModelEventType.TEXT_DELTA:
-            return not event.delta or (self._content_open and not self._reasoning_open)
-        if event.type == ModelEventType.REASONING_DELTA:
-            return not event.delta or self._reasoning_open
-        return event.type == ModelEventType.TOOL_CALL_DELTA and not self._reasoning_open
+    def _quiet(self, event: ModelEvent) -> bool:
+        """Return whether `observe` would find nothing to do: the cheap question asked for every delta."""
+        kind = event.type
+        if kind == ModelEventType.TEXT_DELTA:
+            return (self._content_open and not self._reasoning_open) or not event.delta
+        if kind == ModelEventType.REASONING_DELTA:
+            return self._reasoning_open or not event.delta
+        if kind == ModelEventType.TOOL_CALL_DELTA:
+            return event.tool_call_delta is not None and not self._reasoning_open
+        if kind == ModelEventType.SERVER_TOOL_INPUT_DELTA:
+            delta = event.server_tool_input_delta
+            return delta is not None and delta.call_id in self._server_tools
+        return False
 
-    def boundaries(self, event: ModelEvent) -> list[tuple[AgentEventType, type[ModelOutputLifecycleEvent]]]:
-        """Return what is due before `event`: event types with the notifications to `record`."""
+    def _boundaries(self, event: ModelEvent) -> list[tuple[AgentEventType, type[ModelOutputLifecycleEvent]]]:
+        """Return what is due before `event`: event types with the notifications to `_record`."""
         due: list[tuple[AgentEventType, type[ModelOutputLifecycleEvent]]] = []
         kind = event.type
         if kind == ModelEventType.REASONING_DELTA:
@@ -250,14 +254,13 @@ class ModelOutputTracker:
             self._close_reasoning(due)
             if self._content_open:
                 due.append(_CONTENT_COMPLETED)
-            self._sealed = True
         return due
 
     def _close_reasoning(self, due: list[tuple[AgentEventType, type[ModelOutputLifecycleEvent]]]) -> None:
         if self._reasoning_open:
             due.append(_REASONING_COMPLETED)
 
-    def record(self, notification: type[ModelOutputLifecycleEvent]) -> ModelOutputLifecycleEvent:
+    def _record(self, notification: type[ModelOutputLifecycleEvent]) -> ModelOutputLifecycleEvent:
         """Note that a boundary is passed now and return the notification to publish."""
         event = notification.now()
         if isinstance(event, ReasoningStartedEvent):
@@ -299,35 +302,34 @@ class ModelOutputTracker:
         duration = end.monotonic_ns - start.monotonic_ns - waited
         return (start.occurred_at, end.occurred_at, max(0, duration))
 
-    def _check_server_tool_started(self, event: ModelEvent, model: str) -> None:
+    def _check_server_tool_started(self, event: ModelEvent) -> None:
         call = event.server_tool_call
         assert call is not None
         if call.id in self._server_tools:
-            raise AgentProtocolError(f"{model} started server tool call {call.id!r} twice")
+            raise AgentProtocolError(f"{self._source} started server tool call {call.id!r} twice")
         self._server_tools[call.id] = call.name
 
-    def _check_server_tool_input(self, event: ModelEvent, model: str) -> None:
+    def _check_server_tool_input(self, event: ModelEvent) -> None:
         delta = event.server_tool_input_delta
         assert delta is not None
         if delta.call_id not in self._server_tools:
             raise AgentProtocolError(
-                f"{model} sent input for server tool call {delta.call_id!r}, never started"
+                f"{self._source} sent input for server tool call {delta.call_id!r}, never started"
             )
 
-    def _check_server_tool_ended(self, event: ModelEvent, model: str) -> None:
+    def _check_server_tool_ended(self, event: ModelEvent) -> None:
         result = event.server_tool_result
         assert result is not None
         if self._server_tools.get(result.call_id) != result.name:
             raise AgentProtocolError(
-                f"{model} ended server tool {result.name!r}, call {result.call_id!r}, which was not started"
+                f"{self._source} ended server tool {result.name!r}, call {result.call_id!r}, never started"
             )
         del self._server_tools[result.call_id]
 
-    def _check_response(self, event: ModelEvent, model: str) -> None:
+    def _check_response(self, event: ModelEvent) -> None:
         if self._server_tools:
-            raise AgentProtocolError(
-                f"{model} sent its response while server tools were running: {', '.join(self._server_tools)}"
-            )
+            running = ", ".join(self._server_tools)
+            raise AgentProtocolError(f"{self._source} sent its response while server tools ran: {running}")
 
 
 _PAYLOAD_FIELDS: dict[str, str] = {

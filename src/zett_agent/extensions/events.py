@@ -86,21 +86,25 @@ class MessageTiming:
     def __post_init__(self) -> None:
         if self.duration_ns < 0:
             raise ValueError(f"duration_ns cannot be negative, got {self.duration_ns}")
-        for name in ("reasoning", "content"):
-            span = [getattr(self, f"{name}_{part}") for part in ("started_at", "completed_at", "duration_ns")]
-            if any(value is None for value in span):
-                if any(value is not None for value in span):
-                    raise ValueError(
-                        f"{name} timing must be given together: started_at, completed_at and duration_ns"
-                    )
-            elif span[2] < 0:
-                raise ValueError(f"{name}_duration_ns cannot be negative, got {span[2]}")
+        _check_span(
+            "reasoning", self.reasoning_started_at, self.reasoning_completed_at, self.reasoning_duration_ns
+        )
+        _check_span("content", self.content_started_at, self.content_completed_at, self.content_duration_ns)
 
     @classmethod
     def instant(cls) -> Self:
         """Return the timing of something that took no time, now."""
         now = datetime.now(timezone.utc)
         return cls(now, now, 0)
+
+
+def _check_span(name: str, start: datetime | None, end: datetime | None, duration_ns: int | None) -> None:
+    if start is None and end is None and duration_ns is None:
+        return
+    if start is None or end is None or duration_ns is None:
+        raise ValueError(f"{name} timing must be given together: started_at, completed_at and duration_ns")
+    if duration_ns < 0:
+        raise ValueError(f"{name}_duration_ns cannot be negative, got {duration_ns}")
 
 
 @dataclass(frozen=True, slots=True)

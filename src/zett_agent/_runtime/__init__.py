@@ -1,0 +1,1 @@
+"""The machinery of one request: how it loads, steps, runs tools and ends. Private."""

@@ -1,0 +1,94 @@
+"""Making a message encodable before it enters the conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, cast
+
+from .._text import encodable
+from ..messages import (
+    AgentMessage,
+    AnyMessage,
+    AssistantMessage,
+    SystemMessage,
+    TextContent,
+    ToolMessage,
+    UserContent,
+    UserMessage,
+)
+
+__all__ = ["clean_message"]
+
+
+def clean_message(message: AnyMessage) -> None:
+    """Replace lone surrogates in the text of `message`, in place.
+
+    They come from terminals, models and files, and would make every later request, database write and
+    log of the session fail. A message without any, which is nearly every message, is not touched.
+    """
+    clean = _CLEANERS.get(type(message)) or next(
+        cleaner for base, cleaner in _CLEANERS.items() if isinstance(message, base)
+    )
+    clean(message)
+
+
+def _clean_text(message: SystemMessage | AgentMessage) -> None:
+    if not message.content.isascii():
+        message.content = encodable(message.content)
+
+
+def _clean_parts(message: UserMessage | ToolMessage) -> None:
+    message.content = _clean_content(message.content)
+
+
+def _clean_content(content: UserContent) -> UserContent:
+    if isinstance(content, str):
+        return content if content.isascii() else encodable(content)
+    for index, part in enumerate(content):
+        if isinstance(part, TextContent) and not part.text.isascii():
+            text = encodable(part.text)
+            if text is not part.text:
+                content[index] = replace(part, text=text)
+    return content
+
+
+def _clean_answer(message: AssistantMessage) -> None:
+    if not message.content.isascii():
+        message.content = encodable(message.content)
+    if message.reasoning is not None and not message.reasoning.isascii():
+        message.reasoning = encodable(message.reasoning)
+    for call in message.tool_calls:
+        call.name = encodable(call.name)
+        call.arguments = _clean_json(call.arguments)
+
+
+def _clean_json(value: Any) -> Any:
+    """Return `value` itself when it is clean, else a copy with its text made encodable."""
+    if isinstance(value, str):
+        return encodable(value)
+    if isinstance(value, dict):
+        entries = cast("dict[Any, Any]", value)
+        cleaned = [(_clean_json(key), _clean_json(item)) for key, item in entries.items()]
+        if all(
+            new is old
+            for pair, entry in zip(cleaned, entries.items(), strict=True)
+            for new, old in zip(pair, entry, strict=True)
+        ):
+            return entries
+        return dict(cleaned)
+    if isinstance(value, list):
+        items = cast("list[Any]", value)
+        cleaned_items = [_clean_json(item) for item in items]
+        unchanged = all(new is old for new, old in zip(cleaned_items, items, strict=True))
+        return items if unchanged else cleaned_items
+    return value
+
+
+_CLEANERS: dict[type, Callable[[Any], None]] = {
+    SystemMessage: _clean_text,
+    UserMessage: _clean_parts,
+    AssistantMessage: _clean_answer,
+    ToolMessage: _clean_parts,
+    AgentMessage: _clean_text,
+}
