@@ -9,6 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .agent import Agent as Agent
+    from .agent import AgentRunConfig as AgentRunConfig
+    from .agent import AgentRunContext as AgentRunContext
+    from .agent import AgentState as AgentState
     from .event_queue import AgentEventQueue as AgentEventQueue
     from .events import AgentEvent as AgentEvent
     from .events import AgentEventType as AgentEventType
@@ -43,6 +47,12 @@ if TYPE_CHECKING:
     from .extensions.events import ReasoningStartedEvent as ReasoningStartedEvent
     from .extensions.events import RunCancelledEvent as RunCancelledEvent
     from .extensions.events import SteeringMessageEvent as SteeringMessageEvent
+    from .extensions.internal_message import INTERNAL_MESSAGE_EVENT_NAME as INTERNAL_MESSAGE_EVENT_NAME
+    from .extensions.internal_message import InternalMessageExtension as InternalMessageExtension
+    from .extensions.memory import InMemoryMessageAccumulator as InMemoryMessageAccumulator
+    from .extensions.steering import STEERING_MESSAGE_EVENT_NAME as STEERING_MESSAGE_EVENT_NAME
+    from .extensions.steering import SteeringExtension as SteeringExtension
+    from .extensions.tool_guidelines import ToolGuidelinesExtension as ToolGuidelinesExtension
     from .ids import new_uuid7 as new_uuid7
     from .json_types import JsonValue as JsonValue
     from .json_types import json_object as json_object
@@ -92,10 +102,21 @@ if TYPE_CHECKING:
     from .stop import StopInfo as StopInfo
     from .stop import StopReason as StopReason
     from .stop import classify_stop as classify_stop
+    from .tools.base import AgentTool as AgentTool
+    from .tools.base import ToolExecutionMode as ToolExecutionMode
+    from .tools.base import ToolResult as ToolResult
+    from .tools.base import get_tool_guidelines as get_tool_guidelines
+    from .tools.base import get_tool_snippet as get_tool_snippet
+    from .tools.base import render_tool_guidance as render_tool_guidance
+    from .tools.base import tool as tool
 
 __version__ = "0.2.2"
 
 _MODULES = {
+    "Agent": ".agent",
+    "AgentRunConfig": ".agent",
+    "AgentRunContext": ".agent",
+    "AgentState": ".agent",
     "AgentEventQueue": ".event_queue",
     "AgentEvent": ".events",
     "AgentEventType": ".events",
@@ -130,6 +151,12 @@ _MODULES = {
     "ReasoningStartedEvent": ".extensions.events",
     "RunCancelledEvent": ".extensions.events",
     "SteeringMessageEvent": ".extensions.events",
+    "INTERNAL_MESSAGE_EVENT_NAME": ".extensions.internal_message",
+    "InternalMessageExtension": ".extensions.internal_message",
+    "InMemoryMessageAccumulator": ".extensions.memory",
+    "STEERING_MESSAGE_EVENT_NAME": ".extensions.steering",
+    "SteeringExtension": ".extensions.steering",
+    "ToolGuidelinesExtension": ".extensions.tool_guidelines",
     "new_uuid7": ".ids",
     "JsonValue": ".json_types",
     "json_object": ".json_types",
@@ -179,6 +206,13 @@ _MODULES = {
     "StopInfo": ".stop",
     "StopReason": ".stop",
     "classify_stop": ".stop",
+    "AgentTool": ".tools.base",
+    "ToolExecutionMode": ".tools.base",
+    "ToolResult": ".tools.base",
+    "get_tool_guidelines": ".tools.base",
+    "get_tool_snippet": ".tools.base",
+    "render_tool_guidance": ".tools.base",
+    "tool": ".tools.base",
 }
 
 __all__ = list(_MODULES)  # pyright: ignore[reportUnsupportedDunderAll] - one table, not two lists

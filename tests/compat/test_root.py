@@ -13,8 +13,9 @@ import pytest
 import zett_agent
 import zett_agent.extensions
 import zett_agent.providers
+import zett_agent.tools
 
-LAZY_PACKAGES = [zett_agent, zett_agent.providers, zett_agent.extensions]
+LAZY_PACKAGES = [zett_agent, zett_agent.providers, zett_agent.extensions, zett_agent.tools]
 
 
 def names_for_editors(package) -> dict[str, str]:
@@ -42,6 +43,12 @@ def test_each_name_is_the_one_of_its_module(package):
         home = importlib.import_module(module, package.__name__)
         assert getattr(package, name) is getattr(home, name), name
         assert vars(package)[name] is getattr(home, name), "a name is looked up only once"
+
+
+def test_root_names_of_extensions_are_exported_by_the_extensions_too():  # 31 §0, 50 §0.3, 51
+    modules = names_for_editors(zett_agent)
+    ours = {name for name, module in modules.items() if module.startswith(".extensions.")}
+    assert ours <= set(zett_agent.extensions.__all__)
 
 
 @pytest.mark.parametrize("package", LAZY_PACKAGES, ids=lambda package: package.__name__)
