@@ -326,7 +326,7 @@ class AgentRunContext:
         """
         hooks = self._hook_table()
         if target is None:
-            for extension in hooks.of("on_event"):
+            for extension in hooks.subscribers(type(event)):
                 awaitable = extension.on_event(self, event)
                 if not hasattr(awaitable, "__await__"):
                     raise hook_type_error(extension, "on_event", "an async function")

@@ -3,35 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..extensions.base import HOOK_NAMES, AgentExtension, hook_type_error, overrides
+from ..extensions.base import HOOK_NAMES, AgentExtension, hook_type_error, overrides, received_events
 
-__all__ = ["Hooks"]
+if TYPE_CHECKING:
+    from ..extensions.events import ExtensionEvent
+
+__all__ = ["Hooks", "call_hook"]
 
 
 class Hooks:
     """The hook table of a sequence of extensions. A hook that nobody overrides costs nothing."""
 
-    __slots__ = ("_instance_overrides", "_table", "extensions")
+    __slots__ = ("_instance_overrides", "_subscribers", "_table", "extensions")
 
     def __init__(self, extensions: Sequence[AgentExtension]) -> None:
         self.extensions = tuple(extensions)
-        self._instance_overrides = _any_instance_overrides(self.extensions)
+        self._instance_overrides = _instance_overrides(self.extensions)
         self._table = {
             hook: tuple(extension for extension in self.extensions if overrides(extension, hook))
             for hook in HOOK_NAMES
         }
+        self._subscribers: dict[type, tuple[AgentExtension, ...]] = {}
 
     def current(self) -> Hooks:
-        """Return this table, or a new one when hooks are assigned to instances, which may change."""
-        if self._instance_overrides or _any_instance_overrides(self.extensions):
-            return Hooks(self.extensions)
-        return self
+        """Return this table, or a new one when hooks were assigned to or removed from an instance."""
+        if self._instance_overrides == _instance_overrides(self.extensions):
+            return self
+        return Hooks(self.extensions)
 
     def of(self, hook: str) -> tuple[AgentExtension, ...]:
         """Return the extensions that override `hook`, in priority order."""
         return self._table[hook]
+
+    def subscribers(self, event_type: type[ExtensionEvent]) -> tuple[AgentExtension, ...]:
+        """Return the extensions that want a kind of notification, in priority order."""
+        found = self._subscribers.get(event_type)
+        if found is None:
+            found = self._subscribers[event_type] = tuple(
+                extension
+                for extension in self._table["on_event"]
+                if (wanted := received_events(extension)) is None or issubclass(event_type, wanted)
+            )
+        return found
 
     async def call(self, hook: str, *arguments: Any) -> None:
         """Await `hook` of every extension that overrides it; the first exception stops the group.
@@ -44,10 +59,12 @@ class Hooks:
             for extension in extensions:
                 await call_hook(extension, hook, *arguments)
 
-    async def call_all(self, hook: str, *arguments: Any) -> list[BaseException]:
-        """Like `call`, but every extension gets its turn; return what they raised."""
+    async def call_all(
+        self, extensions: Sequence[AgentExtension], hook: str, *arguments: Any
+    ) -> list[BaseException]:
+        """Await `hook` of each of `extensions` whatever the others raise; return what they raised."""
         errors: list[BaseException] = []
-        for extension in self._table[hook]:
+        for extension in extensions:
             try:
                 await call_hook(extension, hook, *arguments)
             except GeneratorExit:
@@ -69,5 +86,11 @@ async def call_hook(extension: AgentExtension, hook: str, *arguments: Any) -> No
     await awaitable
 
 
-def _any_instance_overrides(extensions: Sequence[AgentExtension]) -> bool:
-    return any(not HOOK_NAMES.isdisjoint(getattr(extension, "__dict__", ())) for extension in extensions)
+def _instance_overrides(extensions: Sequence[AgentExtension]) -> list[tuple[int, str]]:
+    """Return which extension, by position, has which hook assigned on the instance; nearly always nothing."""
+    return [
+        (index, hook)
+        for index, extension in enumerate(extensions)
+        if not HOOK_NAMES.isdisjoint(values := getattr(extension, "__dict__", {}))
+        for hook in sorted(HOOK_NAMES.intersection(values))
+    ]

@@ -77,7 +77,8 @@ class ModelStep:
         self._waited_before = run.channel.waited_ns
         await run.emit(AgentEventType.MODEL_STARTED)
         if not run.channel.consumed:
-            await asyncio.sleep(0)  # nothing else parks here: let the event loop cancel us or do other work
+            # Nothing else may wait in this step: let the event loop cancel the run or do other work.
+            await asyncio.sleep(0)
         response = self._settle(await self._generate(request))
         completed = await transition(run.context, AgentPhase.READY)
         self._tracker._waited_ns = run.channel.waited_ns - self._waited_before

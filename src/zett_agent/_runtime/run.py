@@ -372,10 +372,14 @@ class Run:
             event = enter_phase(state, AgentPhase.FAILED)
             self._note("The failed notification", await self._publish_all(event))
         if isinstance(error, Exception):
-            self._note("on_error", await self.hooks.call_all("on_error", self.context, error))
+            self._note(
+                "on_error",
+                await self.hooks.call_all(self.hooks.of("on_error"), "on_error", self.context, error),
+            )
 
     async def _publish_all(self, event: Any) -> list[BaseException]:
-        return await self.hooks.call_all("on_event", self.context, event)
+        subscribers = self.hooks.subscribers(type(event))
+        return await self.hooks.call_all(subscribers, "on_event", self.context, event)
 
     def _note(self, what: str, errors: list[BaseException]) -> None:
         self._late_errors.extend((what, error) for error in errors)

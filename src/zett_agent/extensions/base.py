@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..messages import AssistantMessage, ToolCall, ToolMessage
 from ..model import ModelEvent, ModelRequest, ModelResponse
@@ -219,6 +219,27 @@ def overrides(extension: object, hook: str) -> bool:
         return True
     own = getattr(type(extension), hook, None)
     return own is not None and own is not getattr(AgentExtension, hook)
+
+
+_EventHook = TypeVar("_EventHook", bound=Callable[..., Any])
+
+
+def receives(*event_types: type[ExtensionEvent]) -> Callable[[_EventHook], _EventHook]:
+    """Decorate an `on_event` that ignores every other notification, so that it need not be called for them.
+
+    The mark is on the function: a subclass that overrides `on_event` receives everything again.
+    """
+
+    def mark(hook: _EventHook) -> _EventHook:
+        hook._zett_agent_event_types = event_types  # pyright: ignore[reportFunctionMemberAccess]
+        return hook
+
+    return mark
+
+
+def received_events(extension: AgentExtension) -> tuple[type[ExtensionEvent], ...] | None:
+    """Return the notifications that `on_event` of an extension is limited to, or `None` for all."""
+    return getattr(extension.on_event, "_zett_agent_event_types", None)
 
 
 def mark_active(extension: AgentExtension, change: int) -> None:

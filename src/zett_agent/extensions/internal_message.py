@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..messages import AgentMessage
 from ._inbox import InboxTable
-from .base import AgentExtension
+from .base import AgentExtension, receives
 from .events import ExtensionEvent, InternalMessageEvent
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ class InternalMessageExtension(AgentExtension):
             return False
         return self._inboxes.offer(config, AgentMessage(content=content))
 
+    @receives(InternalMessageEvent)
     async def on_event(self, context: AgentRunContext, event: ExtensionEvent) -> None:
         """Queue the message of an `InternalMessageEvent`."""
         if isinstance(event, InternalMessageEvent):

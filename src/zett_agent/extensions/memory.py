@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..messages import AnyMessage, SystemMessage
-from .base import AgentExtension
+from .base import AgentExtension, receives
 from .events import CompactionEvent, ExtensionEvent, MessageAppendedEvent
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ class InMemoryMessageAccumulator(AgentExtension):
             ]
         context.replace_messages([*system, *remembered], emit_new=False)
 
+    @receives(MessageAppendedEvent, CompactionEvent)
     async def on_event(self, context: AgentRunContext, event: ExtensionEvent) -> None:
         """Follow the conversation."""
         if isinstance(event, MessageAppendedEvent):
@@ -78,7 +79,10 @@ class InMemoryMessageAccumulator(AgentExtension):
             conversation.messages = [message for message in context.state.messages if _is_dialogue(message)]
 
     def _conversation(self, context: AgentRunContext) -> _Conversation:
-        return self._conversations.setdefault(context.session_id, _Conversation([]))
+        conversation = self._conversations.get(context.session_id)
+        if conversation is None:
+            conversation = self._conversations[context.session_id] = _Conversation([])
+        return conversation
 
     def _remember(self, context: AgentRunContext, message: AnyMessage) -> None:
         conversation = self._conversation(context)

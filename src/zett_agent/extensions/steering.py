@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..messages import ImageContent, UserMessage
 from ._inbox import InboxTable
-from .base import AgentExtension
+from .base import AgentExtension, receives
 from .events import ExtensionEvent, SteeringMessageEvent
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ class SteeringExtension(AgentExtension):
         message = _steering_message(event.payload)
         return message is not None and self._inboxes.offer(config, message, limit=self.max_messages)
 
+    @receives(SteeringMessageEvent)
     async def on_event(self, context: AgentRunContext, event: ExtensionEvent) -> None:
         """Queue the message of a `SteeringMessageEvent`."""
         if isinstance(event, SteeringMessageEvent):
