@@ -162,9 +162,10 @@ def _union_type(members: Sequence[Any]) -> _PlainType | None:
     types_ = [kind for kind in plain.values() if kind is not None and kind.schema]
     if len(types_) < len(members):
         return None  # not plain, or `Any`, which swallows the other members
-    containers = [kind.schema["type"] for kind in types_ if kind.schema.get("type") in ("array", "object")]
-    if len(set(containers)) < len(containers):
-        return None  # which of two lists a list fits better is for the library to judge
+    schemas = [kind.schema for kind in types_]
+    containers = [schema["type"] for schema in schemas if schema.get("type") in ("array", "object")]
+    if len(set(containers)) < len(containers) or any(schemas.count(schema) > 1 for schema in schemas):
+        return None  # which of two lists a list fits better, and which of two equals stays, is not for us
     # An int is an int wherever one is allowed, so the member that would make it a float comes last.
     checks = [kind.accept for kind in sorted(types_, key=lambda kind: kind.accept is _accept_float)]
 
@@ -175,8 +176,8 @@ def _union_type(members: Sequence[Any]) -> _PlainType | None:
                 return accepted
         return _MISMATCH
 
-    schemas = sorted((kind.schema for kind in types_), key=lambda schema: schema == _NULL)
-    return _PlainType({"anyOf": schemas}, accept)
+    # The library puts `null` last.
+    return _PlainType({"anyOf": sorted(schemas, key=lambda schema: schema == _NULL)}, accept)
 
 
 def _literal_type(values: Sequence[Any]) -> _PlainType | None:

@@ -97,15 +97,23 @@ def result_text(value: Any) -> str:
         ValueError: The value contains itself or is nested too deeply.
         pydantic_core.PydanticSerializationError: A value is of a type that JSON cannot express.
     """
-    if isinstance(value, Enum):
-        return result_text(value.value)
     if isinstance(value, str):
-        return value
-    try:
-        plain = _plain_json(value)
-    except (_NotPlainError, RecursionError):
+        # The text of a string enumeration is its value, whatever its `str()` is.
+        return str(value.value) if isinstance(value, Enum) else value
+    plain = _if_plain(value)
+    if plain is _NOT_PLAIN:
         plain = _plain_json(_library_json(value))  # models keep their non-finite numbers until here
     return json.dumps(plain, ensure_ascii=False)
+
+
+_NOT_PLAIN: Any = object()
+
+
+def _if_plain(value: Any) -> Any:
+    try:
+        return _plain_json(value)
+    except (_NotPlainError, RecursionError):
+        return _NOT_PLAIN
 
 
 class _NotPlainError(Exception):

@@ -181,8 +181,15 @@ class _Names:
             return REQUIRED
 
     def _enclosing(self) -> Mapping[str, Any]:
-        names: dict[str, Any] = {} if self._frame is None else dict(self._frame.f_locals)
+        """Return the names visible where the function is decorated, where it is defined, and inside it."""
         code = getattr(self._function, "__code__", None)
+        names: dict[str, Any] = {} if self._frame is None else dict(self._frame.f_locals)
+        frame = self._frame
+        while frame is not None and code is not None:
+            if any(constant is code for constant in frame.f_code.co_consts):
+                names.update(frame.f_locals)
+                break
+            frame = frame.f_back
         cells = getattr(self._function, "__closure__", None) or ()
         for name, cell in zip(code.co_freevars if code else (), cells, strict=False):
             with suppress(ValueError):  # not assigned yet
