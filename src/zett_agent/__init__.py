@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from .agent import AgentRunConfig as AgentRunConfig
     from .agent import AgentRunContext as AgentRunContext
     from .agent import AgentState as AgentState
+    from .client import AgentClient as AgentClient
+    from .dispatcher import AgentEventDispatcher as AgentEventDispatcher
     from .event_queue import AgentEventQueue as AgentEventQueue
     from .events import AgentEvent as AgentEvent
     from .events import AgentEventType as AgentEventType
@@ -117,6 +119,8 @@ _MODULES = {
     "AgentRunConfig": ".agent",
     "AgentRunContext": ".agent",
     "AgentState": ".agent",
+    "AgentClient": ".client",
+    "AgentEventDispatcher": ".dispatcher",
     "AgentEventQueue": ".event_queue",
     "AgentEvent": ".events",
     "AgentEventType": ".events",
