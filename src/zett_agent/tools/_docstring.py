@@ -65,18 +65,16 @@ class _Line:
     text: str
 
 
-def parse_docstring(docstring: str | None) -> ToolDocumentation:
-    """Parse a docstring: a first paragraph, then `Args:`, `Snippet:` and `Guidelines:` sections.
+def parse_docstring(docstring: str) -> ToolDocumentation:
+    """Parse a docstring without its indentation.
 
-    Everything else, such as further paragraphs and a `Returns:` section, is left out.
+    A first paragraph and `Args:`, `Snippet:` and `Guidelines:` sections are read; everything else, such as
+    further paragraphs and a `Returns:` section, is left out.
 
     Raises:
         ValueError: There is no first paragraph.
     """
-    lines = [
-        _Line(len(line) - len(line.lstrip()), line.strip())
-        for line in inspect.cleandoc(docstring or "").splitlines()
-    ]
+    lines = [_Line(len(line) - len(line.lstrip()), line.strip()) for line in docstring.splitlines()]
     description: list[str] = []
     for line in lines:
         if not line.text or line.text.lower() in _SECTIONS:
@@ -99,7 +97,7 @@ def read_docstring(function: Callable[..., Any]) -> ToolDocumentation:
     Raises:
         ValueError: It has no description.
     """
-    return parse_docstring(inspect.getdoc(function))
+    return parse_docstring(inspect.getdoc(function) or "")
 
 
 def get_tool_snippet(function: Callable[..., Any]) -> str:

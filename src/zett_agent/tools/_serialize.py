@@ -100,42 +100,59 @@ def result_text(value: Any) -> str:
     if isinstance(value, str):
         # The text of a string enumeration is its value, whatever its `str()` is.
         return str(value.value) if isinstance(value, Enum) else value
-    plain = _if_plain(value)
-    if plain is _NOT_PLAIN:
-        plain = _plain_json(_library_json(value))  # models keep their non-finite numbers until here
-    return json.dumps(plain, ensure_ascii=False)
+    text = _plain_text(value)
+    return _encode(_library_json(value)) if text is None else text
 
 
-_NOT_PLAIN: Any = object()
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+_ATOMS = frozenset({str, int, float, bool, type(None)})
+_TEXT_ONLY = frozenset({str})
 
 
-def _if_plain(value: Any) -> Any:
+def _encode(value: Any) -> str:
     try:
-        return _plain_json(value)
-    except (_NotPlainError, RecursionError):
-        return _NOT_PLAIN
+        return _ENCODER.encode(value)
+    except ValueError:  # a number that is not finite; otherwise it is raised again
+        return _ENCODER.encode(_finite(value))
 
 
-class _NotPlainError(Exception):
-    """The value is not made of exactly the types that JSON has."""
-
-
-def _plain_json(value: Any) -> Any:
-    """Return a plain value with non-finite numbers replaced, or raise when it is not plain."""
-    if type(value) in _ATOMS:
-        return value
+def _finite(value: Any) -> Any:
+    """Return a copy in which `None` stands for numbers that are not finite."""
     if type(value) is float:
         return value if math.isfinite(value) else None
     if type(value) is dict:
-        entries = cast("dict[Any, Any]", value)
-        if all(type(key) is str for key in entries):
-            return {key: _plain_json(item) for key, item in entries.items()}
-    elif type(value) in (list, tuple):
-        return [_plain_json(item) for item in cast("Sequence[Any]", value)]
-    raise _NotPlainError
+        return {key: _finite(item) for key, item in cast("dict[Any, Any]", value).items()}
+    if type(value) is list or type(value) is tuple:
+        return [_finite(item) for item in cast("Sequence[Any]", value)]
+    return value
 
 
-_ATOMS = frozenset({str, int, bool, type(None)})
+def _plain_text(value: Any) -> str | None:
+    """Return the text of a value made of exactly the types that JSON has, or `None` for any other."""
+    try:
+        text = _encode(value)
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return text if _is_plain(value) else None
+
+
+def _is_plain(value: Any) -> bool:
+    # The encoder also takes subclasses and other keys, which the library may write differently. It has
+    # been through the value before, so there is no cycle.
+    open_values = [value]
+    for item in open_values:
+        kind = type(item)  # pyright: ignore[reportUnknownVariableType]
+        if kind in _ATOMS:
+            continue
+        if kind is dict:
+            if not _TEXT_ONLY.issuperset(map(type, item)):
+                return False
+            open_values.extend(item.values())
+        elif kind is list or kind is tuple:
+            open_values.extend(item)
+        else:
+            return False
+    return True
 
 
 def _library_json(value: Any) -> Any:

@@ -12,7 +12,6 @@ import functools
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import TYPE_CHECKING, Any, cast, overload
@@ -204,8 +203,11 @@ class AgentTool(_LazyReturnSchema, SyncMethodsMixin):
         kind = type(self)
         duplicate = kind.__new__(kind)
         for name in _slot_names(kind):
-            with suppress(AttributeError):  # nothing in this slot yet
-                setattr(duplicate, name, object.__getattribute__(self, name))
+            try:
+                value = object.__getattribute__(self, name)
+            except AttributeError:
+                continue  # nothing in this slot yet
+            setattr(duplicate, name, value)
         if hasattr(self, "__dict__"):  # a subclass without slots
             vars(duplicate).update(vars(self))
         return duplicate
