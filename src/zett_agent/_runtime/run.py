@@ -63,6 +63,7 @@ class Run:
         channel: Its events on their way to the consumer.
         hooks: Its hook table.
         cancelling: Whether it was told to stop.
+        abandoned: Whether its clean-up was given up, so that it must not write any more.
     """
 
     def __init__(self, agent: Agent, setup: RunSetup, *, consumed: bool) -> None:
@@ -76,6 +77,7 @@ class Run:
         self.context = self._build_context(setup)
         self.session_id = self.context.session_id
         self.cancelling = False
+        self.abandoned = False
         self.resume_point: ResumePoint | None = None
         self._answer: AssistantMessage | None = None
         self._batch: ToolBatch | None = None
@@ -85,6 +87,7 @@ class Run:
         self._active_input: UserMessage | AgentMessage | None = None
         self._next_internal: AgentMessage | None = None
         self._task: asyncio.Task[None] | None = None
+        self._cleanup: asyncio.Task[None] | None = None
         self._started = False
         self._released = False
         self._error: BaseException | None = None
@@ -356,7 +359,7 @@ class Run:
                 "Storing the results of cancelled tools", await self._batch.settle(close_unfinished=True)
             )
         state = self.context.state
-        if state.phase in ACTIVE_PHASES:
+        if state.phase in ACTIVE_PHASES and not self.abandoned:
             event = enter_phase(state, AgentPhase.CANCELLED)
             self._note("The cancelled notification", await self._publish_all(event))
             cancelled = RunCancelledEvent(event.previous_phase, event.occurred_at, event.monotonic_ns)
@@ -396,7 +399,7 @@ class Run:
 
     async def _shielded(self, work: Any) -> None:
         """Await `work` in a task of its own, so that cancelling this one again does not interrupt it."""
-        task = asyncio.create_task(work)
+        task = self._cleanup = asyncio.create_task(work)
         while not task.done():
             try:
                 await asyncio.wait({task})
@@ -463,8 +466,10 @@ class Run:
             self.session_id,
             self.agent.cleanup_timeout,
         )
-        assert self._task is not None
-        self._task.cancel()
+        self.abandoned = True
+        for task in (self._cleanup, self._task):
+            if task is not None:
+                task.cancel()
         self._release()
 
     def _raise_error(self) -> None:

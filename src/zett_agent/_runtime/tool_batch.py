@@ -87,6 +87,8 @@ class ToolBatch:
         """
         errors: list[BaseException] = []
         for entry in self._entries:
+            if self._run.abandoned:
+                break
             if entry.settled:
                 continue
             if entry.outcome is not None:
