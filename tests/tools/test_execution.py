@@ -70,6 +70,13 @@ class TestWhere:
             ticks += 1
         assert ticks >= 5
 
+    async def test_a_generator_runs_in_the_thread_too(self):
+        def count(n: int) -> Any:
+            for number in range(n):
+                yield number, threading.current_thread() is threading.main_thread()
+
+        assert await as_tool(count)({"n": 2}) == [(0, False), (1, False)]
+
     async def test_errors_keep_their_identity_and_traceback(self):
         error = KeyError("mine")
 

@@ -40,12 +40,12 @@ class ToolFunction:
         documentation: ToolDocumentation,
         tool_name: str,
     ) -> None:
-        plain_function = unwrap_callable(function)
-        self._function: Callable[..., Any] = function
+        self._plain_function = unwrap_callable(function)
+        self._function: Callable[..., Any] = _collecting(function) if _is_generator(function) else function
         self._signature = signature
         self._tool_name = tool_name
         self._asynchronous = is_asynchronous(function)
-        self._module = getattr(plain_function, "__module__", None) or __name__
+        self._module = getattr(self._plain_function, "__module__", None) or __name__
         self._plain: PlainInput | None = plain_input(signature.parameters)
         self._model: InputModel | None = None
         self.parameters: dict[str, Any] = self._input_schema(documentation.arguments)
@@ -73,7 +73,7 @@ class ToolFunction:
         async def handler(**arguments: Any) -> Any:
             return await self.run(arguments)
 
-        return functools.update_wrapper(handler, unwrap_callable(self._function))
+        return functools.update_wrapper(handler, self._plain_function)
 
     async def run(self, arguments: Mapping[str, Any]) -> Any:
         """Validate `arguments` and run the function, in a worker thread unless it is asynchronous.
@@ -156,6 +156,19 @@ def callable_name(function: Callable[..., Any]) -> str:
         return callable_name(function.func)  # pyright: ignore[reportUnknownMemberType,reportUnknownArgumentType]
     name = getattr(function, "__name__", None)
     return name if isinstance(name, str) else type(function).__name__
+
+
+def _is_generator(function: Callable[..., Any]) -> bool:
+    return inspect.isgeneratorfunction(unwrap_callable(function))
+
+
+def _collecting(function: Callable[..., Any]) -> Callable[..., list[Any]]:
+    """Let a generator run where it is called, in the worker thread, and not where it is serialized."""
+
+    def collect(**arguments: Any) -> list[Any]:
+        return list(function(**arguments))
+
+    return collect
 
 
 def _encodable_json(value: Any) -> Any:

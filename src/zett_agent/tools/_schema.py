@@ -74,14 +74,6 @@ class InputModel:
         fields = self._model.model_validate(arguments).__dict__
         return {name: fields[field] for field, name in self._names.items()}
 
-    def properties(self) -> dict[str, dict[str, Any]]:
-        """Return the schema of each parameter by its parameter name, in order, references expanded.
-
-        Raises:
-            RecursiveSchemaError: A parameter's type contains itself.
-        """
-        return dict(zip(self._names.values(), self.json_schema()["properties"].values(), strict=True))
-
     def json_schema(self) -> dict[str, Any]:
         """Return the complete input schema, with properties named as the model must name them.
 

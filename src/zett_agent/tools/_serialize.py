@@ -10,6 +10,7 @@ import base64
 import dataclasses
 import json
 import math
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, cast
@@ -176,7 +177,7 @@ def _prepared(value: Any) -> Any:
             return _bytes_text(bytes(value))
         case dict():
             return {_prepared_key(key): _prepared(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
-        case list() | tuple():
+        case list() | tuple() | deque():
             return [_prepared(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
         case set() | frozenset():
             return [_prepared(item) for item in _ordered(value)]  # pyright: ignore[reportUnknownArgumentType]
