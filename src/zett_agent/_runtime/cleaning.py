@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
-from .._text import encodable
+from .._text import encodable, encodable_json
 from ..messages import (
     AgentMessage,
     AnyMessage,
@@ -60,29 +60,7 @@ def _clean_answer(message: AssistantMessage) -> None:
         message.reasoning = encodable(message.reasoning)
     for call in message.tool_calls:
         call.name = encodable(call.name)
-        call.arguments = _clean_json(call.arguments)
-
-
-def _clean_json(value: Any) -> Any:
-    """Return `value` itself when it is clean, else a copy with its text made encodable."""
-    if isinstance(value, str):
-        return encodable(value)
-    if isinstance(value, dict):
-        entries = cast("dict[Any, Any]", value)
-        cleaned = [(_clean_json(key), _clean_json(item)) for key, item in entries.items()]
-        if all(
-            new is old
-            for pair, entry in zip(cleaned, entries.items(), strict=True)
-            for new, old in zip(pair, entry, strict=True)
-        ):
-            return entries
-        return dict(cleaned)
-    if isinstance(value, list):
-        items = cast("list[Any]", value)
-        cleaned_items = [_clean_json(item) for item in items]
-        unchanged = all(new is old for new, old in zip(cleaned_items, items, strict=True))
-        return items if unchanged else cleaned_items
-    return value
+        call.arguments = encodable_json(call.arguments)
 
 
 _CLEANERS: dict[type, Callable[[Any], None]] = {

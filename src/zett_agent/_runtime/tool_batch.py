@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ..events import AgentEventType, AgentPhase
 from ..extensions.events import MessageTiming
 from ..messages import AssistantMessage, ToolCall, ToolMessage, UserContent, UserMessage
-from ..tools._registry import RequestTools
+from ..tools._registry import peek_tool
 from ..tools.base import AgentTool, ToolExecutionMode
 from ..tools.invocation import internal_cancellation, invoke_tool, tool_error_text, tool_result_content
 from .phases import transition
@@ -107,8 +107,7 @@ class ToolBatch:
         return errors
 
     def _tool(self, name: str) -> AgentTool | None:
-        tools = self._run.context.tools
-        return tools.peek(name) if isinstance(tools, RequestTools) else tools.get(name)
+        return peek_tool(self._run.context.tools, name)
 
     def _split(self) -> tuple[list[_Entry], list[_Entry]]:
         parallel: list[_Entry] = []

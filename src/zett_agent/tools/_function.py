@@ -9,7 +9,7 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from .._text import encodable
+from .._text import encodable_json
 from ._docstring import ToolDocumentation
 from ._errors import compact_validation_error
 from ._plain import PlainInput, plain_input
@@ -100,7 +100,7 @@ class ToolFunction:
         Raises:
             pydantic.ValidationError: The arguments do not fit.
         """
-        arguments = _encodable_json(arguments)
+        arguments = encodable_json(arguments)
         if self._plain is not None:
             values = self._plain.accept(arguments)
             if values is not None:
@@ -169,23 +169,3 @@ def _collecting(function: Callable[..., Any]) -> Callable[..., list[Any]]:
         return list(function(**arguments))
 
     return collect
-
-
-def _encodable_json(value: Any) -> Any:
-    """Return `value` itself when its texts are encodable, else a copy where they are."""
-    if isinstance(value, str):
-        return encodable(value)
-    if isinstance(value, dict):
-        entries: dict[Any, Any] = value  # pyright: ignore[reportUnknownVariableType]
-        cleaned = {_encodable_json(key): _encodable_json(item) for key, item in entries.items()}
-        same = len(cleaned) == len(entries) and all(
-            new is old and new_key is key
-            for (new_key, new), (key, old) in zip(cleaned.items(), entries.items(), strict=True)
-        )
-        return entries if same else cleaned
-    if isinstance(value, list):
-        items: list[Any] = value  # pyright: ignore[reportUnknownVariableType]
-        clean_items = [_encodable_json(item) for item in items]
-        same = all(new is old for new, old in zip(clean_items, items, strict=True))
-        return items if same else clean_items
-    return value

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ..model import ToolDefinition
 
-__all__ = ["AgentTools", "RequestTools", "peek_tools"]
+__all__ = ["AgentTools", "RequestTools", "peek_tool", "peek_tools"]
 
 _MISSING: Any = object()
 
@@ -149,6 +149,11 @@ class RequestTools(dict[str, AgentTool]):
     def copy(self) -> dict[str, AgentTool]:
         """Return a plain dictionary with the request's tools."""
         return dict(self)
+
+
+def peek_tool(tools: Mapping[str, AgentTool], name: str) -> AgentTool | None:
+    """Return a tool of a registry for reading only, without making a request copy it."""
+    return tools.peek(name) if isinstance(tools, RequestTools) else tools.get(name)
 
 
 def peek_tools(tools: Mapping[str, AgentTool]) -> Iterable[AgentTool]:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..extensions.base import AgentExtension, hook_type_error, overrides
 from ._errors import tool_error_text
-from ._registry import RequestTools
+from ._registry import peek_tool
 from ._running import invocation_scope
 from ._serialize import tool_result_content
 from .base import AgentTool, ToolResult
@@ -123,6 +123,5 @@ class _ToolInvocation:
     def _current_tool(self) -> AgentTool:
         if not self._refresh:
             return self._registered
-        tools = self._context.tools
-        found = tools.peek(self._call.name) if isinstance(tools, RequestTools) else tools.get(self._call.name)
+        found = peek_tool(self._context.tools, self._call.name)
         return self._registered if found is None else found
