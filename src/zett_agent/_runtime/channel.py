@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from ..event_queue import AgentEventQueue
@@ -18,9 +19,21 @@ from ..exceptions import AgentProtocolError
 if TYPE_CHECKING:
     from ..events import AgentEvent
 
-__all__ = ["RUN_AHEAD", "EventChannel"]
+__all__ = ["RUN_AHEAD", "EventChannel", "WaitMeter", "metered_waits"]
 
 RUN_AHEAD = 64
+
+
+class WaitMeter:
+    """Adds up how long one tool call, with all tasks it starts, waited for the consumer."""
+
+    __slots__ = ("waited_ns",)
+
+    def __init__(self) -> None:
+        self.waited_ns = 0
+
+
+metered_waits: ContextVar[WaitMeter | None] = ContextVar("zett_agent_metered_waits", default=None)
 
 
 class EventChannel(AgentEventQueue):
@@ -82,7 +95,11 @@ class EventChannel(AgentEventQueue):
         try:
             await waiter
         finally:
-            self.waited_ns += time.monotonic_ns() - started
+            waited = time.monotonic_ns() - started
+            self.waited_ns += waited
+            meter = metered_waits.get()
+            if meter is not None:
+                meter.waited_ns += waited
 
     def _wake(self) -> None:
         waiter = self._wake_consumer

@@ -16,6 +16,7 @@ from ..messages import AssistantMessage, ToolCall, ToolMessage, UserContent, Use
 from ..tools._registry import peek_tool
 from ..tools.base import AgentTool, ToolExecutionMode
 from ..tools.invocation import internal_cancellation, invoke_tool, tool_error_text, tool_result_content
+from .channel import WaitMeter, metered_waits
 from .phases import transition
 from .recovery import CANCELLED_TOOL, SUPERSEDED_TOOL, failed_result
 
@@ -191,6 +192,8 @@ class ToolBatch:
         content: UserContent
         error: Exception | None = None
         cancellations = _cancellations()
+        meter = WaitMeter()
+        token = metered_waits.set(meter)
         try:
             content = await self._invoke(entry.call)
         except asyncio.CancelledError as cause:
@@ -202,7 +205,10 @@ class ToolBatch:
         except Exception as failure:
             error = failure
             content = tool_error_text(failure)
-        timing = MessageTiming(started_at, datetime.now(timezone.utc), time.monotonic_ns() - started)
+        finally:
+            metered_waits.reset(token)
+        duration = max(0, time.monotonic_ns() - started - meter.waited_ns)
+        timing = MessageTiming(started_at, datetime.now(timezone.utc), duration)
         entry.outcome = _Outcome(content, error, timing)
 
     async def _invoke(self, call: ToolCall) -> UserContent:
