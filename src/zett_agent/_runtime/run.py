@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..events import AgentEvent, AgentEventType, AgentPhase
 from ..exceptions import AgentIterationLimitError, AgentProtocolError, AgentResumeError
 from ..extensions.base import AgentExtension, mark_active
-from ..extensions.events import MessageTiming, RunCancelledEvent
+from ..extensions.events import ExtensionEvent, MessageTiming, RunCancelledEvent
 from ..json_types import JsonValue
 from ..messages import AgentMessage, AssistantMessage, SystemMessage, UserMessage
 from ..model import AgentModel, ModelResponse, ReasoningEffort
@@ -380,7 +380,7 @@ class Run:
                 await self.hooks.call_all(self.hooks.of("on_error"), "on_error", self.context, error),
             )
 
-    async def _publish_all(self, event: Any) -> list[BaseException]:
+    async def _publish_all(self, event: ExtensionEvent) -> list[BaseException]:
         subscribers = self.hooks.subscribers(type(event))
         return await self.hooks.call_all(subscribers, "on_event", self.context, event)
 

@@ -174,15 +174,15 @@ class ToolBatch:
         """Cancel the handlers that still run and wait for all of them, whoever cancels the wait."""
         self._stopping = True
         cancelled: asyncio.CancelledError | None = None
-        running = [task for task in tasks if not task.done()]
+        running = {task for task in tasks if not task.done()}
         for task in running:
             task.cancel()
         while running:
             try:
-                await asyncio.wait(running)
+                _, running = await asyncio.wait(running)
             except asyncio.CancelledError as error:
                 cancelled = error
-            running = [task for task in running if not task.done()]
+        self._stopping = False
         if cancelled is not None:
             raise cancelled
 
