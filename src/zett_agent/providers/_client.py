@@ -2,42 +2,53 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator, Mapping, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+import re
+from collections.abc import Mapping, Sequence
+from urllib.parse import quote, urlencode
 
+import httpx
+
+from .. import __version__
 from ..model import TimeoutOptions
-from ._errors import ProviderConnectionError, ProviderError, ProviderResponseError
-
-if TYPE_CHECKING:
-    import httpx
+from ._connections import Connections
+from ._errors import ProviderError, mark_transient
+from ._exchange import Exchange, StreamResponse
+from ._redaction import Redactor
+from ._status import StatusFailure
 
 __all__ = ["ProviderClient", "StatusFailure", "StreamResponse"]
 
-JsonObject = dict[str, Any]
-
-
-class StatusFailure(Exception):
-    """An answer with an error status, as a `status_error` hook receives it; never leaves the adapter.
-
-    Attributes:
-        status_code: HTTP status.
-        body: The parsed `error` object when the body has one, else the parsed body, else its text or `None`.
-        message: One line for logs.
-        response: The answer, its body read up to 64 KiB and credentials removed.
-    """
-
-    def __init__(self, status_code: int, body: Any, message: str, response: httpx.Response) -> None:
-        super().__init__(message)
-        self.status_code = status_code
-        self.body = body
-        self.message = message
-        self.response = response
+# Headers and query fields that usually hold a credential, whoever set them.
+_SECRET_NAMES = re.compile(
+    r"authorization|cookie|(?:^|[-_])(?:key|token|secret|password|sig|signature)$", re.I
+)
+_AUTH_SCHEME = re.compile(r"^(?:bearer|basic|token)\s+", re.I)
+# How the body travels is decided here, so nobody else may say so.
+_FRAMING = {"content-length", "transfer-encoding"}
 
 
 class ProviderClient:
-    """Sends requests to one service."""
+    """Sends requests to one service.
+
+    Building it does no network I/O and needs no event loop. It may be used under several event loops, one
+    after the other or at once; each gets connections of its own.
+
+    Args:
+        provider: Name of the service in messages.
+        base_url: Its address; a path prefix and a query are kept.
+        headers: Sent with every request over our own; a later spelling of a name replaces an earlier one.
+        query: Added to every address.
+        transport: Replaces the network, proxies and trusted certificates included; closed by `aclose`.
+        secrets: Texts that must not appear in any error. Those of the usual headers are found without help.
+
+    Raises:
+        ValueError: The address or a header cannot be sent.
+
+    Example:
+        >>> client = ProviderClient(provider="acme", base_url="https://api.acme.example/v1", headers={})
+        >>> client.host
+        'api.acme.example'
+    """
 
     def __init__(
         self,
@@ -49,108 +60,106 @@ class ProviderClient:
         transport: httpx.AsyncBaseTransport | None = None,
         secrets: Sequence[str] = (),
     ) -> None:
-        import httpx
-
-        self._url = httpx.URL(base_url.rstrip("/"))
-        self._provider = provider
-        self._client = httpx.AsyncClient(
-            headers=dict(headers), params=dict(query or {}), transport=transport, follow_redirects=False
-        )
-        self._closed = False
+        query = query or {}
+        self.provider = provider
+        self._base = _base_url(base_url)
+        path, _, base_query = self._base.raw_path.decode("ascii").partition("?")
+        self._path = path.rstrip("/")
+        self._query = "&".join(filter(None, (base_query, urlencode(query, quote_via=quote))))
+        self._headers = _headers(headers)
+        self._urls: dict[str, httpx.URL] = {}
+        self.redactor = Redactor([*secrets, *_secrets(self._headers), *_secrets(list(query.items()))])
+        self.connections = Connections(self._base, transport)
 
     @property
     def host(self) -> str:
         """Host of the service's address."""
-        return self._url.host
+        return self._base.host
+
+    @property
+    def closed(self) -> bool:
+        """Whether `aclose` was called."""
+        return self.connections.closed
 
     async def aclose(self) -> None:
-        """Close every connection and the transport; calling it again does nothing."""
-        self._closed = True
-        await self._client.aclose()
+        """Close every connection and the transport; streams in progress fail. Closing again does nothing."""
+        await self.connections.aclose()
+
+    def closed_error(self) -> ProviderError:
+        """Build the error for using a closed provider."""
+        error = ProviderError(f"{self.provider}: this provider is closed; build a new one.")
+        return mark_transient(error, transient=False)
 
     def redact(self, text: str) -> str:
         """Return `text` without the credentials of this client."""
-        return text
+        return self.redactor.text(text)
 
-    def post(self, path: str, body: bytes, *, timeout: TimeoutOptions) -> Exchange:
-        """Return one HTTP attempt, to be entered with `async with`."""
-        if self._closed:
-            raise ProviderError(f"This {self._provider} provider is closed; build a new one.")
-        request = self._client.build_request(
-            "POST", str(self._url) + path, content=body, headers={"content-type": "application/json"}
-        )
-        return Exchange(self._client, request)
+    def post(self, path: str, body: bytes, *, timeout: TimeoutOptions, first_chunk: bool = False) -> Exchange:
+        """Return one HTTP attempt, to be entered with `async with`.
 
+        Args:
+            path: Path under the base URL, encoded; it may hold a query.
+            body: The JSON text to send.
+            timeout: Its limits.
+            first_chunk: Whether `timeout.first_byte` lasts until the first piece of the body, and not only
+                until the headers.
 
-class Exchange:
-    """One HTTP request and its answer: entering sends the request and waits for the headers."""
+        Raises:
+            ProviderError: The client is closed.
 
-    def __init__(self, client: httpx.AsyncClient, request: httpx.Request) -> None:
-        self._client = client
-        self._request = request
-        self._response: httpx.Response | None = None
+        Entering raises:
+            StatusFailure: The service answered with an error status.
+            ProviderHTTPError: It answered 200 with a web page or a single JSON document.
+            ProviderConnectionError: It could not be reached, or the connection broke.
+            ProviderTimeoutError: `timeout.connect` or `timeout.first_byte` ran out.
 
-    async def __aenter__(self) -> StreamResponse:
-        import httpx
+        Cancelling it in any phase closes the connection.
 
-        try:
-            response = await self._client.send(self._request, stream=True)
-        except httpx.HTTPError as cause:
-            raise ProviderConnectionError(str(cause)) from cause
-        self._response = response
-        if not 200 <= response.status_code < 300:
-            await response.aread()
-            try:
-                parsed = response.json()
-            except ValueError:
-                parsed = response.text or None
-            body = parsed.get("error", parsed) if isinstance(parsed, dict) else parsed
-            await response.aclose()
-            raise StatusFailure(response.status_code, body, f"HTTP {response.status_code}", response)
-        return StreamResponse(response)
+        Example:
+            >>> async with client.post("/chat", b"{}", timeout=DEFAULT_TIMEOUT_OPTIONS) as response:
+            ...     async for batch in response.batches():  # doctest: +SKIP
+            ...         print(batch)
+        """
+        if self.closed:
+            raise self.closed_error()
+        request = httpx.Request("POST", self._url(path), headers=self._headers, content=body)
+        return Exchange(self, request, timeout, first_chunk=first_chunk)
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self._response is not None:
-            await self._response.aclose()
+    def _url(self, path: str) -> httpx.URL:
+        url = self._urls.get(path)
+        if url is None:
+            own_path, _, own_query = path.partition("?")
+            query = "&".join(filter(None, (own_query, self._query)))
+            target = f"{self._path}{own_path}?{query}" if query else self._path + own_path
+            # An adapter has one or two paths, so this stays small.
+            url = self._urls[path] = self._base.copy_with(raw_path=target.encode("ascii"))
+        return url
 
 
-class StreamResponse:
-    """A successful answer that is read piece by piece.
+def _base_url(text: str) -> httpx.URL:
+    try:
+        url = httpx.URL(text.strip())
+    except httpx.InvalidURL as cause:
+        raise ValueError(f"base_url is not a valid address: {cause}") from cause
+    if url.scheme not in ("http", "https") or not url.host:
+        raise ValueError("base_url must be an address that begins with http:// or https://")
+    if url.userinfo:
+        raise ValueError("base_url cannot hold a user name or password; use api_key or extra_headers")
+    return url
 
-    Attributes:
-        status_code: HTTP status.
-        headers: The answer's headers.
-        done: Whether the service's end mark `data: [DONE]` was met.
-    """
 
-    def __init__(self, response: httpx.Response) -> None:
-        self._response = response
-        self.status_code = response.status_code
-        self.headers: Mapping[str, str] = response.headers
-        self.done = False
+def _headers(given: Mapping[str, str]) -> list[tuple[str, str]]:
+    headers = {
+        "accept": ("accept", "application/json"),
+        "content-type": ("content-type", "application/json"),
+        "user-agent": ("user-agent", f"zett-agent/{__version__}"),
+    }
+    for name, value in given.items():
+        key = name.lower()
+        if key not in _FRAMING:
+            headers[key] = (name, value.strip(" \t"))
+    return list(headers.values())
 
-    async def batches(self) -> AsyncIterator[list[JsonObject]]:
-        """Yield the event stream's JSON objects, those completed by one network read at a time."""
-        async for line in self._response.aiter_lines():
-            if not line.startswith("data:"):
-                continue
-            data = line[5:].strip()
-            if data == "[DONE]":
-                self.done = True
-                return
-            yield [self._parse(data)]
 
-    async def json_lines(self) -> AsyncIterator[list[JsonObject]]:
-        """Yield the JSON objects of a body with one object per line, as `batches` does."""
-        async for line in self._response.aiter_lines():
-            if line.strip():
-                yield [self._parse(line)]
-
-    @staticmethod
-    def _parse(data: str) -> JsonObject:
-        try:
-            return json.loads(data)
-        except ValueError as cause:
-            raise ProviderResponseError(f"malformed stream: {data[:200]}") from cause
+def _secrets(items: Sequence[tuple[str, str]]) -> list[str]:
+    return [_AUTH_SCHEME.sub("", value) for name, value in items if _SECRET_NAMES.search(name)]

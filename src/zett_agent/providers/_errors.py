@@ -30,6 +30,7 @@ __all__ = [
     "ProviderResponseError",
     "ProviderTimeoutError",
     "mark_transient",
+    "timeout_error",
 ]
 
 
@@ -154,3 +155,21 @@ def mark_transient(error: ProviderError, *, transient: bool) -> ProviderError:
     """Return `error` after saying whether sending the request again may help."""
     error._transient = transient
     return error
+
+
+_TIMEOUTS = {
+    "connect": "The service could not be connected to within {seconds:g} seconds.",
+    "first_byte": "The service did not respond within {seconds:g} seconds of the request.",
+    "idle": "The service stopped sending for {seconds:g} seconds; its response is incomplete.",
+}
+
+
+def timeout_error(phase: str, seconds: float | None) -> ProviderTimeoutError:
+    """Build the error for a limit of `TimeoutOptions` that ran out.
+
+    Args:
+        phase: `"connect"`, `"first_byte"` or `"idle"`.
+        seconds: The limit.
+    """
+    text = _TIMEOUTS[phase] if seconds is not None else "The service was too slow."
+    return ProviderTimeoutError(text.format(seconds=seconds), phase=phase, seconds=seconds)

@@ -1,10 +1,14 @@
-"""What all model adapters share: their errors, their base class, and helpers for subclasses."""
+"""What all model adapters share: their errors, their base class, and helpers for subclasses.
+
+An adapter of your own derives from `RetryingProvider` and decorates its `stream` with `retry_model_stream`.
+It raises the errors below, and nothing else.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from typing_extensions import Self
 
@@ -28,14 +32,32 @@ from ._errors import (
     ProviderResponseError,
     ProviderTimeoutError,
     mark_transient,
+    timeout_error,
 )
-from ._retry import retry_model_stream
-from .http_errors import HttpFailure, failure_message, read_failure
+from ._options import (
+    require_api_key,
+    require_base_url,
+    validate_extra_body,
+    validate_extra_headers,
+    validate_extra_query,
+)
+from ._retry import TRANSIENT_CODES, retry_model_stream
+from ._sdk import SDKStream, empty_stream_message, guard_idle, httpx_timeout, require_event_stream
+from ._status import (
+    auth_error,
+    describe_status_error,
+    http_error,
+    status_error,
+    with_status_details,
+)
+from ._tool_calls import ToolCallAccumulator, parse_tool_calls
+from ._usage import consistent_usage, usage_from_mapping
 
 if TYPE_CHECKING:
-    from ._client import StatusFailure
+    from ._client import ProviderClient
 
 __all__ = [
+    "TRANSIENT_CODES",
     "ProviderAuthError",
     "ProviderConnectionError",
     "ProviderError",
@@ -44,13 +66,26 @@ __all__ = [
     "ProviderResponseError",
     "ProviderTimeoutError",
     "RetryingProvider",
+    "SDKStream",
+    "ToolCallAccumulator",
+    "auth_error",
+    "consistent_usage",
     "describe_status_error",
+    "empty_stream_message",
+    "guard_idle",
     "http_error",
+    "httpx_timeout",
     "mark_transient",
+    "parse_tool_calls",
     "reasoning_effort_to_budget",
     "reject_local_tool_search",
+    "require_api_key",
+    "require_base_url",
+    "require_event_stream",
     "retry_model_stream",
     "status_error",
+    "timeout_error",
+    "usage_from_mapping",
     "validate_extra_body",
     "validate_extra_headers",
     "validate_extra_query",
@@ -59,11 +94,36 @@ __all__ = [
 
 
 class RetryingProvider(SyncMethodsMixin):
-    """Base of all model adapters: options, lifecycle, representation."""
+    """Base of all model adapters: options, lifecycle, representation.
+
+    A subclass sets `model` and, when it speaks HTTP, `_client`. One instance serves any number of streams at
+    once, under one event loop or several.
+
+    Args:
+        retry: How failed requests are repeated.
+        timeout: Time limits of a request.
+
+    Attributes:
+        provider_name: Stored on the messages that the adapter produces, and compared before replay.
+        native_deferred_tools: Whether the service loads deferred tool definitions on demand.
+        response: Whether the Responses API is used.
+        retry: Read afresh for every request, so assigning another value takes effect.
+        timeout: The same.
+
+    Raises:
+        ValueError: `retry` or `timeout` is of another type.
+
+    Example:
+        >>> async with DeepSeekProvider("deepseek-chat", api_key) as model:
+        ...     agent = Agent(model)  # doctest: +SKIP
+    """
 
     provider_name: ClassVar[str] = ""
     native_deferred_tools: bool = False
     response: bool = False
+    model: str = ""
+
+    _client: ProviderClient | None = None
 
     def __init__(
         self,
@@ -75,7 +135,12 @@ class RetryingProvider(SyncMethodsMixin):
         self.timeout = validate_timeout(timeout)
 
     async def aclose(self) -> None:
-        """Release the connections; calling it again does nothing."""
+        """Close the connections and the transport; calling it again does nothing.
+
+        Streams that are still open fail, and later ones raise `ProviderError`.
+        """
+        if self._client is not None:
+            await self._client.aclose()
 
     async def __aenter__(self) -> Self:
         return self
@@ -85,75 +150,9 @@ class RetryingProvider(SyncMethodsMixin):
     ) -> None:
         await self.aclose()
 
-
-def describe_status_error(provider: str, error: StatusFailure) -> tuple[int, HttpFailure, str]:
-    """Return status, parsed failure and readable message of an answer with an error status."""
-    failure = read_failure(
-        content_type=error.response.headers.get("content-type"),
-        text=error.response.text,
-        parsed=error.body,
-    )
-    return error.status_code, failure, failure_message(provider, error.status_code, failure)
-
-
-def http_error(status: int, failure: HttpFailure, message: str) -> ProviderHTTPError:
-    """Build the error for an answer with an error status."""
-    return ProviderHTTPError(
-        message,
-        status_code=status,
-        reason=failure.reason,
-        preview=failure.preview,
-        is_html=failure.is_html,
-    )
-
-
-def status_error(provider: str, error: StatusFailure, *, auth: Sequence[int] = (401,)) -> ProviderError:
-    """Return the error for `error` that an adapter's `status_error` hook gives by default.
-
-    Args:
-        provider: Name of the service.
-        error: The failed answer.
-        auth: Statuses that mean a rejected credential.
-    """
-    status, failure, message = describe_status_error(provider, error)
-    if status in auth:
-        return ProviderAuthError(message, status_code=status)
-    return http_error(status, failure, message)
-
-
-def with_status_details(error: ProviderError, failure: StatusFailure) -> ProviderError:
-    """Add what the answer's headers and body say to an error that a `status_error` hook returned.
-
-    Adds `retry_after`, `request_id`, `error_code` and whether to try again, each unless the hook set it.
-    """
-    return error
-
-
-def validate_extra_headers(value: object) -> dict[str, str]:
-    """Return a copy of `extra_headers`, or raise `ValueError` saying what is wrong with it."""
-    return _text_mapping(value, "extra_headers")
-
-
-def validate_extra_query(value: object) -> dict[str, str]:
-    """Return a copy of `extra_query`, or raise `ValueError` saying what is wrong with it."""
-    return _text_mapping(value, "extra_query")
-
-
-def validate_extra_body(value: object) -> dict[str, Any]:
-    """Return a copy of `extra_body`, or raise `ValueError` saying what is wrong with it."""
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
-        raise ValueError("extra_body must be a mapping")
-    return dict(value)  # pyright: ignore[reportUnknownArgumentType,reportUnknownVariableType]
-
-
-def _text_mapping(value: object, name: str) -> dict[str, str]:
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
-        raise ValueError(f"{name} must be a mapping of strings")
-    return dict(value)  # pyright: ignore[reportUnknownArgumentType,reportUnknownVariableType]
+    def __repr__(self) -> str:
+        host = f", host={self._client.host!r}" if self._client is not None else ""
+        return f"{type(self).__name__}(model={self.model!r}{host})"
 
 
 _BUDGETS = {
@@ -162,16 +161,28 @@ _BUDGETS = {
     ReasoningEffort.LOW: 4096,
     ReasoningEffort.MEDIUM: 8192,
     ReasoningEffort.HIGH: 16384,
+    ReasoningEffort.XHIGH: 32768,
+    ReasoningEffort.MAX: 32768,
+    ReasoningEffort.ULTRA: 32768,
 }
 
 
 def reasoning_effort_to_budget(effort: ReasoningEffort) -> int:
-    """Return the thinking budget in tokens that stands for `effort`."""
-    return _BUDGETS.get(effort, 32768)
+    """Return the thinking budget in tokens that stands for `effort`.
+
+    Example:
+        >>> reasoning_effort_to_budget(ReasoningEffort.MEDIUM)
+        8192
+    """
+    return _BUDGETS[effort]
 
 
 def reject_local_tool_search(protocol: str, tools: Sequence[ToolDefinition]) -> None:
-    """Raise `ValueError` if a tool answers client-side tool search, which only some protocols have."""
+    """Refuse a tool that answers client-side tool search, for a protocol that does not have it.
+
+    Raises:
+        ValueError: There is such a tool; the message names it and the Responses API.
+    """
     for tool in tools:
         if tool.local_tool_search:
             raise ValueError(
