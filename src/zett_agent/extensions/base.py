@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..messages import AssistantMessage, ToolCall, ToolMessage
@@ -18,6 +20,7 @@ from ..model import ModelEvent, ModelRequest, ModelResponse
 
 if TYPE_CHECKING:
     from ..agent import AgentRunConfig, AgentRunContext
+    from ..events import AgentEvent
     from .events import ExtensionEvent
     from .external import ExternalEvent
 
@@ -240,6 +243,31 @@ def receives(*event_types: type[ExtensionEvent]) -> Callable[[_EventHook], _Even
 def received_events(extension: AgentExtension) -> tuple[type[ExtensionEvent], ...] | None:
     """Return the notifications that `on_event` of an extension is limited to, or `None` for all."""
     return getattr(extension.on_event, "_zett_agent_event_types", None)
+
+
+_EmissionWatcher = Callable[["AgentRunContext", "AgentEvent"], None]
+_emission_watcher: ContextVar[_EmissionWatcher | None] = ContextVar(
+    "zett_agent_emission_watcher", default=None
+)
+
+
+@contextmanager
+def watch_emissions(watcher: _EmissionWatcher) -> Generator[None, None, None]:
+    """Have `watcher` called with each event that code inside the block emits through a context."""
+    token = _emission_watcher.set(watcher)
+    try:
+        yield
+    finally:
+        # An abandoned block may be collected in another context, which has its own value.
+        with suppress(ValueError):
+            _emission_watcher.reset(token)
+
+
+def note_emission(context: AgentRunContext, event: AgentEvent) -> None:
+    """Tell whoever watches the running code that it emits `event`, before the consumer sees it."""
+    watcher = _emission_watcher.get()
+    if watcher is not None:
+        watcher(context, event)
 
 
 def mark_active(extension: AgentExtension, change: int) -> None:
