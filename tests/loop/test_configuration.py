@@ -9,10 +9,10 @@ import weakref
 from typing import Any
 
 import pytest
+
 from support.loop_models import RawModel, answer, asks
 from support.loop_probe import Probe
 from support.loop_tools import make_tool
-
 from zett_agent.agent import Agent, AgentRunConfig, AgentRunContext, AgentState
 from zett_agent.events import AgentPhase
 from zett_agent.exceptions import AgentProtocolError
@@ -630,16 +630,49 @@ async def test_tools_of_a_request_are_copies_of_the_agents() -> None:
 def test_root_names() -> None:
     import zett_agent
 
-    for name in (
-        "Agent AgentRunConfig AgentRunContext AgentState AgentExtension AgentEventHooksMixin "
-        "AgentModelHooksMixin AgentRunHooksMixin AgentSetupHooksMixin AgentToolHooksMixin AgentTurnHooksMixin "
-        "MiddlewareHook ModelRequestNext ToolCallNext InternalMessageExtension INTERNAL_MESSAGE_EVENT_NAME "
-        "SteeringExtension STEERING_MESSAGE_EVENT_NAME InMemoryMessageAccumulator AgentMaintenanceHooksMixin "
-        "ResumeKind ResumePoint classify_resume AgentEvent AgentEventType AgentPhase AgentPhaseTransitionMixin "
-        "ModelOutputTracker AgentEventQueue ExtensionEvent MessageAppendedEvent PhaseTransitionEvent "
-        "RunCancelledEvent ReasoningStartedEvent ReasoningCompletedEvent ContentStartedEvent "
-        "ContentCompletedEvent CompactionEvent MessageTiming InternalMessageEvent SteeringMessageEvent"
-    ).split():
+    for name in [
+        "Agent",
+        "AgentRunConfig",
+        "AgentRunContext",
+        "AgentState",
+        "AgentExtension",
+        "AgentEventHooksMixin",
+        "AgentModelHooksMixin",
+        "AgentRunHooksMixin",
+        "AgentSetupHooksMixin",
+        "AgentToolHooksMixin",
+        "AgentTurnHooksMixin",
+        "MiddlewareHook",
+        "ModelRequestNext",
+        "ToolCallNext",
+        "InternalMessageExtension",
+        "INTERNAL_MESSAGE_EVENT_NAME",
+        "SteeringExtension",
+        "STEERING_MESSAGE_EVENT_NAME",
+        "InMemoryMessageAccumulator",
+        "AgentMaintenanceHooksMixin",
+        "ResumeKind",
+        "ResumePoint",
+        "classify_resume",
+        "AgentEvent",
+        "AgentEventType",
+        "AgentPhase",
+        "AgentPhaseTransitionMixin",
+        "ModelOutputTracker",
+        "AgentEventQueue",
+        "ExtensionEvent",
+        "MessageAppendedEvent",
+        "PhaseTransitionEvent",
+        "RunCancelledEvent",
+        "ReasoningStartedEvent",
+        "ReasoningCompletedEvent",
+        "ContentStartedEvent",
+        "ContentCompletedEvent",
+        "CompactionEvent",
+        "MessageTiming",
+        "InternalMessageEvent",
+        "SteeringMessageEvent",
+    ]:
         assert getattr(zett_agent, name) is not None
     assert zett_agent.Agent is Agent
     assert issubclass(Agent, zett_agent.AgentPhaseTransitionMixin)

@@ -10,10 +10,10 @@ from datetime import datetime, timezone
 from typing import Any
 
 import pytest
+
 from support.loop_models import RawModel, answer, asks, response, text
 from support.loop_probe import Probe
 from support.loop_tools import make_tool
-
 from zett_agent.agent import Agent, AgentRunConfig, AgentRunContext, AgentState
 from zett_agent.events import (
     AgentEvent,

@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+
 from support.loop_models import RawModel, answer, asks, response, text
 from support.loop_probe import Probe, Seed
 from support.loop_tools import make_tool, serial_tool
-
 from zett_agent.agent import Agent, AgentRunConfig
 from zett_agent.events import AgentEvent, AgentEventType, AgentPhase
 from zett_agent.exceptions import AgentProtocolError
@@ -695,3 +695,42 @@ async def test_b_md2_a_synchronous_iterator_is_explained(model: Any) -> None:
         await agent.run("go", config=S)
     assert type(model).__name__ in str(caught.value) and "SyncModelAdapter" in str(caught.value)
     await assert_free_and_usable(agent)
+
+
+# A loop that is gone
+
+
+@pytest.mark.parametrize("place", ["model", "tool", "hook"])
+@pytest.mark.parametrize("streamed", [True, False])
+def test_request_whose_loop_is_gone_is_dropped_quietly(place: str, streamed: bool) -> None:
+    import gc
+
+    async def hang(*_: Any, **__: Any) -> str:
+        await asyncio.Event().wait()
+        return "x"
+
+    async def begin() -> tuple[Agent, asyncio.Task[Any]]:
+        agent = await Agent.create(
+            RawModel([hang]) if place == "model" else RawModel(asks(CALL)),
+            tools=[make_tool("t", hang)],
+            extensions=[Probe(before_run=hang)] if place == "hook" else [],
+        )
+
+        async def consume() -> None:
+            async for _ in agent.stream("go", config=S):
+                pass
+
+        task = loop.create_task(consume() if streamed else agent.run("go", config=S))  # type: ignore[arg-type]
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert agent.is_conflict("s")
+        return agent, task
+
+    loop = asyncio.new_event_loop()
+    agent, task = loop.run_until_complete(begin())
+    tasks = asyncio.all_tasks(loop)
+    loop.close()
+    for each in tasks:
+        each._log_destroy_pending = False  # type: ignore[attr-defined]
+    del agent, task, tasks, each
+    gc.collect()  # an error in here fails the test: nothing may be raised where nobody can catch it

@@ -12,10 +12,10 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
+
 from support.loop_models import RawModel, answer, asks, text
 from support.loop_probe import Probe
 from support.loop_tools import make_tool
-
 from zett_agent.agent import Agent, AgentRunConfig
 from zett_agent.client import AgentClient
 from zett_agent.dispatcher import AgentEventDispatcher
@@ -130,9 +130,19 @@ async def test_pending_redefined_by_an_extension_does_not_disturb_the_runtime() 
 
 
 async def test_extension_attributes_belong_to_the_host() -> None:
-    names = (
-        "_requests _models _switch _built _started _totals _policy _store _pending _requested _sessions"
-    ).split()
+    names = [
+        "_requests",
+        "_models",
+        "_switch",
+        "_built",
+        "_started",
+        "_totals",
+        "_policy",
+        "_store",
+        "_pending",
+        "_requested",
+        "_sessions",
+    ]
     for name in names:
         assert not hasattr(AgentExtension, name)
 
@@ -263,20 +273,20 @@ def test_import_in_background_threads_at_the_same_time() -> None:
 
     program = """
 import importlib, threading
-names = ["zett_agent.client", "zett_agent.agent", "zett_agent.extensions.memory", "zett_agent.extensions.external",
-         "zett_agent.dispatcher", "zett_agent.events", "zett_agent.resume", "zett_agent.extensions.steering"]
+names = ["client", "agent", "dispatcher", "events", "resume", "extensions.memory", "extensions.external",
+         "extensions.steering"]
 errors = []
 def load(name):
     try:
-        importlib.import_module(name)
+        importlib.import_module(f"zett_agent.{name}")
     except BaseException as error:
         errors.append(error)
 threads = [threading.Thread(target=load, args=(name,)) for name in names]
 [t.start() for t in threads]; [t.join() for t in threads]
 assert not errors, errors
 import sys
-heavy = {"openai", "anthropic", "google", "sqlalchemy", "mcp", "tiktoken", "httpx", "pydantic"} & set(sys.modules)
-assert not heavy, heavy
+heavy = {"openai", "anthropic", "google", "sqlalchemy", "mcp", "tiktoken", "httpx", "pydantic"}
+assert not heavy & set(sys.modules), heavy & set(sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()

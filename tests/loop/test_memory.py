@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from support.loop_models import RawModel, answer
 from support.loop_probe import Probe, Seed
-
 from zett_agent.agent import Agent, AgentRunConfig
 from zett_agent.extensions.base import AgentExtension
 from zett_agent.extensions.events import CompactionEvent

@@ -7,10 +7,10 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
+
 from support.loop_models import RawModel, answer, asks, pause, response, stopped
 from support.loop_probe import Probe, Seed
 from support.loop_tools import make_tool
-
 from zett_agent.agent import Agent, AgentRunConfig
 from zett_agent.events import AgentEventType, AgentPhase
 from zett_agent.exceptions import AgentError, AgentIterationLimitError, AgentResumeError
@@ -75,9 +75,13 @@ POINTS: list[tuple[str, list[AnyMessage], ResumeKind, tuple[ToolCall, ...]]] = [
     ("output limit", [user(), cut(StopReason.MAX_OUTPUT)], ResumeKind.CONTINUE_RESPONSE, ()),
     ("paused", [user(), cut(StopReason.PAUSED)], ResumeKind.CALL_MODEL, ()),
     # 80 B10: ids that come again every turn
-    ("same id again, open", [user(), AssistantMessage(tool_calls=(ONE,)), done(ONE), AssistantMessage(tool_calls=(ONE,))],
-     ResumeKind.RECOVER_TOOLS, (ONE,)),
-]  # fmt: skip
+    (
+        "same id again, open",
+        [user(), AssistantMessage(tool_calls=(ONE,)), done(ONE), AssistantMessage(tool_calls=(ONE,))],
+        ResumeKind.RECOVER_TOOLS,
+        (ONE,),
+    ),
+]
 
 ERRORS: list[tuple[str, list[AnyMessage], str]] = [
     ("nothing", [], "empty"),

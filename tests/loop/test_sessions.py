@@ -10,10 +10,10 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
+
 from support.loop_models import RawModel, answer, asks, response, text
 from support.loop_probe import Probe
 from support.loop_tools import make_tool
-
 from zett_agent.agent import Agent, AgentRunConfig
 from zett_agent.events import AgentEventType, AgentPhase
 from zett_agent.exceptions import AgentProtocolError

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+
 from support.loop_models import RawModel, answer, asks, response
 from support.loop_probe import Probe, steer, tell
 from support.loop_tools import make_tool, serial_tool
-
 from zett_agent.agent import Agent, AgentRunConfig
 from zett_agent.events import AgentEvent, AgentEventType, AgentPhase
 from zett_agent.exceptions import AgentIterationLimitError, AgentProtocolError

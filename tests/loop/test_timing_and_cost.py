@@ -12,7 +12,6 @@ from typing import Any
 from support.loop_models import RawModel, answer, asks, response, text
 from support.loop_probe import Probe, Seed
 from support.loop_tools import make_tool
-
 from zett_agent.agent import Agent, AgentRunConfig
 from zett_agent.extensions.base import AgentExtension
 from zett_agent.extensions.events import MessageAppendedEvent

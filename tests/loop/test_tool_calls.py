@@ -8,10 +8,10 @@ import sys
 from typing import Any
 
 import pytest
+
 from support.loop_models import RawModel, answer, asks, response
 from support.loop_probe import Probe, describe_event
 from support.loop_tools import make_tool, serial_tool
-
 from zett_agent.agent import Agent, AgentRunConfig
 from zett_agent.events import AgentEvent, AgentEventType, AgentPhase
 from zett_agent.exceptions import AgentProtocolError
@@ -530,8 +530,6 @@ async def test_c1_surrogates_of_failures_and_parts_and_added_messages() -> None:
 
 
 async def test_ev7_events_of_parallel_handlers_arrive_before_their_results() -> None:
-    agent: Agent
-
     class Emits(AgentExtension):
         async def on_tool_call(self, context: Any, call: ToolCall, call_next: Any) -> Any:
             for number in range(2):

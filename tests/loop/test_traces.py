@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from support.loop_models import RawModel, asks, pause, response, stopped, text
 from support.loop_probe import Probe, Seed, describe_event, steer, tell
 from support.loop_tools import make_tool, serial_tool
-
 from zett_agent.agent import Agent, AgentRunConfig
 from zett_agent.events import AgentEvent, AgentEventType
 from zett_agent.extensions.events import CompactionEvent
