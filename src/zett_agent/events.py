@@ -131,7 +131,7 @@ class AgentEvent:
     payload: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        if self.type == AgentEventType.CUSTOM and (self.name is None or not self.name.strip()):
+        if self.type == AgentEventType.CUSTOM and not (isinstance(self.name, str) and self.name.strip()):
             raise ValueError("A CUSTOM event needs a non-empty name")
 
 

@@ -174,3 +174,10 @@ def test_other_notifications_validate_with_pydantic():
     event = ONE_OF_EACH[-1]
     adapter = TypeAdapter(CompactionEvent)
     assert adapter.validate_json(adapter.dump_json(event)) == event
+
+
+@pytest.mark.parametrize("event_type", [ReasoningStartedEvent, ContentCompletedEvent])
+def test_output_boundaries_validate_with_pydantic(event_type):
+    adapter = TypeAdapter(event_type)
+    event = event_type.now()
+    assert adapter.validate_json(adapter.dump_json(event)) == event
