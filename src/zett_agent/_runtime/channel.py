@@ -156,7 +156,8 @@ class EventChannel(AgentEventQueue):
         waiters = [waiter for _, waiter in self._pending]
         self._pending.clear()
         for waiter in (*waiters, self._held, self._drained, self._wake_consumer):
-            if waiter is not None and not waiter.done():
+            # The loop may be gone already when a forgotten request is collected.
+            if waiter is not None and not waiter.done() and not waiter.get_loop().is_closed():
                 waiter.set_result(None)
 
     async def close(self) -> None:

@@ -11,7 +11,7 @@ from typing import Any, SupportsIndex
 from ..event_queue import AgentEventQueue
 from ..events import AgentEvent, AgentEventType, AgentPhase
 from ..exceptions import AgentProtocolError
-from ..extensions.base import AgentExtension, hook_type_error
+from ..extensions.base import AgentExtension, hook_type_error, note_emission
 from ..extensions.events import ExtensionEvent, MessageAppendedEvent, MessageTiming
 from ..json_types import JsonValue
 from ..messages import AgentMessage, AnyMessage, UserMessage
@@ -386,4 +386,5 @@ class AgentRunContext:
                 f"{event.type} needs phase {AgentPhase.COMPACTING}, the phase is {self.state.phase}"
             )
         event.phase = self.state.phase
+        note_emission(self, event)
         await self.event_queue.put(event)

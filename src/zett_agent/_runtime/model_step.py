@@ -18,6 +18,7 @@ from ..resume import PAUSE_MARK
 from ..stop import StopInfo, StopReason
 from ..tools._registry import RequestTools
 from .channel import RUN_AHEAD
+from .gone import loop_is_gone
 from .notes import note_errors
 from .phases import transition
 
@@ -123,12 +124,15 @@ class ModelStep:
 
     async def _generate(self, request: ModelRequest) -> ModelResponse:
         """Relay the stream and return its response. Every iterator that was opened is closed here."""
+        loop = asyncio.get_running_loop()
         try:
             response = await self._relay_all(self._open(0, request))
         except asyncio.CancelledError:
             await self._close_streams()
             raise
         except BaseException:
+            if loop_is_gone(loop):
+                raise
             # What the model said before it failed is delivered before the failure.
             await self._run.channel.drain()
             await self._close_streams()

@@ -23,6 +23,7 @@ from ..resume import ResumePoint, classify_resume, unanswered_calls
 from ..tools._registry import AgentTools, RequestTools
 from .channel import EventChannel
 from .context import AgentRunConfig, AgentRunContext, AgentState
+from .gone import loop_is_gone
 from .hooks import Hooks, call_hook
 from .model_step import ModelStep
 from .notes import add_note, note_errors
@@ -332,15 +333,16 @@ class Run:
     async def _drive(self) -> None:
         """Work, and end: success, failure, cancellation and an early close all come through here."""
         self._started = True
+        loop = asyncio.get_running_loop()
         try:
             self._open_inboxes()
             await self._work()
-        except GeneratorExit:
-            raise  # the event loop is gone; nothing can be awaited any more
         except asyncio.CancelledError as error:
             self._error = error
             await self._shielded(self._end_cancelled())
         except BaseException as error:
+            if loop_is_gone(loop):
+                raise
             self._error = error
             await self._end_failed(error)
         finally:
@@ -435,6 +437,9 @@ class Run:
         assert task is not None
         self.cancelling = True
         self.channel.consumed = False
+        if loop_is_gone(task.get_loop()):
+            self._release()  # nothing can be awaited any more
+            return
         if not self._started:
             task.cancel()
             self._release()

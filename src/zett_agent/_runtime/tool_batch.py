@@ -17,6 +17,7 @@ from ..tools._registry import peek_tool
 from ..tools.base import AgentTool, ToolExecutionMode
 from ..tools.invocation import internal_cancellation, invoke_tool, tool_error_text, tool_result_content
 from .channel import WaitMeter, metered_waits
+from .gone import loop_is_gone
 from .phases import transition
 from .recovery import CANCELLED_TOOL, SUPERSEDED_TOOL, failed_result
 
@@ -175,6 +176,8 @@ class ToolBatch:
         self._stopping = True
         cancelled: asyncio.CancelledError | None = None
         running = {task for task in tasks if not task.done()}
+        if running and loop_is_gone(next(iter(running)).get_loop()):
+            return
         for task in running:
             task.cancel()
         while running:
