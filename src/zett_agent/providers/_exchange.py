@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -45,6 +44,7 @@ class Exchange:
         self._request = request
         self._timeout = timeout
         self._first_chunk = first_chunk  # whether `first_byte` lasts until the first piece of the body
+        self._idle = timeout.idle
         self._phase = "connect"
         self._sent_at = 0.0
         self._response: httpx.Response | None = None
@@ -59,6 +59,7 @@ class Exchange:
             await self._send()
             await self._require_stream()
         except BaseException as error:
+            self._complete = False  # whatever was read, a connection that gave an error is not kept
             await self._close()
             self._finish_error(error)
             raise
@@ -163,7 +164,7 @@ class Exchange:
     def _begin_read(self) -> None:
         if not self._first_chunk:
             self._phase = "idle"
-            self._watchdog.start(self._timeout.idle)
+            self._watchdog.start(self._idle)
             return
         self._first_chunk = False
         self._phase = "first_byte"
@@ -211,10 +212,10 @@ class Exchange:
         size = 0
         self._first_chunk = False
         try:
-            deadline = self._loop.time() + _ERROR_BODY_SECONDS
-            patience = replace(self._timeout, idle=_ERROR_BODY_SECONDS)
-            while size < MAX_ERROR_BODY and self._loop.time() < deadline:
-                self._timeout = patience
+            patience = _ERROR_BODY_SECONDS if self._idle is None else min(self._idle, _ERROR_BODY_SECONDS)
+            deadline = self._loop.time() + patience
+            while size < MAX_ERROR_BODY and (left := deadline - self._loop.time()) > 0:
+                self._idle = left
                 data = await self.read()
                 if not data:
                     break
@@ -238,16 +239,28 @@ class Exchange:
             return
         pieces, self._pieces = self._pieces, None
         try:
-            if not self._client.connections.own and isinstance(pieces, AsyncGenerator):
-                await pieces.aclose()
-            await self._response.aclose()
-            if self._client.connections.own and pieces is not None and not self._complete:
-                # The HTTP client reads through several generators. Let the closed connection end them all:
-                # otherwise the event loop would do so later, in tasks that outlive this call.
-                async for _ in pieces:
-                    pass
+            if self._complete:
+                await self._response.aclose()
+            elif self._client.connections.own:
+                await self._abort(self._response, pieces)
+            else:
+                if isinstance(pieces, AsyncGenerator):
+                    await pieces.aclose()
+                await self._response.aclose()
         except Exception as error:
             logger.debug("%s: closing a response failed: %r", self._client.provider, error)
+
+    async def _abort(self, response: httpx.Response, pieces: AsyncIterator[bytes] | None) -> None:
+        """Close the connection of an answer that is not complete."""
+        # The socket first: its closing begins before anything is awaited, so that even a second cancellation
+        # cannot come in between.
+        await response.extensions["network_stream"].aclose()
+        await response.aclose()
+        # The HTTP client reads through several generators. Let the closed connection end them all: otherwise
+        # the event loop would do so later, in tasks that outlive this call.
+        if pieces is not None:
+            async for _ in pieces:
+                pass
 
     def _finish_error(self, error: BaseException) -> None:
         if isinstance(error, ProviderError):
