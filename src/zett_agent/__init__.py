@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .agent import AgentRunContext as AgentRunContext
     from .agent import AgentState as AgentState
     from .client import AgentClient as AgentClient
+    from .client import create_agent as create_agent
     from .dispatcher import AgentEventDispatcher as AgentEventDispatcher
     from .event_queue import AgentEventQueue as AgentEventQueue
     from .events import AgentEvent as AgentEvent
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
     from .extensions.events import ReasoningStartedEvent as ReasoningStartedEvent
     from .extensions.events import RunCancelledEvent as RunCancelledEvent
     from .extensions.events import SteeringMessageEvent as SteeringMessageEvent
+    from .extensions.external import ExternalEvent as ExternalEvent
+    from .extensions.external import ExternalEventExtension as ExternalEventExtension
     from .extensions.internal_message import INTERNAL_MESSAGE_EVENT_NAME as INTERNAL_MESSAGE_EVENT_NAME
     from .extensions.internal_message import InternalMessageExtension as InternalMessageExtension
     from .extensions.memory import InMemoryMessageAccumulator as InMemoryMessageAccumulator
@@ -120,6 +123,7 @@ _MODULES = {
     "AgentRunContext": ".agent",
     "AgentState": ".agent",
     "AgentClient": ".client",
+    "create_agent": ".client",
     "AgentEventDispatcher": ".dispatcher",
     "AgentEventQueue": ".event_queue",
     "AgentEvent": ".events",
@@ -155,6 +159,8 @@ _MODULES = {
     "ReasoningStartedEvent": ".extensions.events",
     "RunCancelledEvent": ".extensions.events",
     "SteeringMessageEvent": ".extensions.events",
+    "ExternalEvent": ".extensions.external",
+    "ExternalEventExtension": ".extensions.external",
     "INTERNAL_MESSAGE_EVENT_NAME": ".extensions.internal_message",
     "InternalMessageExtension": ".extensions.internal_message",
     "InMemoryMessageAccumulator": ".extensions.memory",

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from .events import ReasoningStartedEvent as ReasoningStartedEvent
     from .events import RunCancelledEvent as RunCancelledEvent
     from .events import SteeringMessageEvent as SteeringMessageEvent
+    from .external import ExternalEvent as ExternalEvent
+    from .external import ExternalEventExtension as ExternalEventExtension
     from .internal_message import INTERNAL_MESSAGE_EVENT_NAME as INTERNAL_MESSAGE_EVENT_NAME
     from .internal_message import InternalMessageExtension as InternalMessageExtension
     from .memory import InMemoryMessageAccumulator as InMemoryMessageAccumulator
@@ -61,6 +63,8 @@ _MODULES = {
     "ReasoningStartedEvent": ".events",
     "RunCancelledEvent": ".events",
     "SteeringMessageEvent": ".events",
+    "ExternalEvent": ".external",
+    "ExternalEventExtension": ".external",
     "INTERNAL_MESSAGE_EVENT_NAME": ".internal_message",
     "InternalMessageExtension": ".internal_message",
     "InMemoryMessageAccumulator": ".memory",
