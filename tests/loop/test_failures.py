@@ -282,6 +282,38 @@ async def test_subscriber_of_the_completed_transition_leaves_the_phase_completed
     await assert_free_and_usable(agent)
 
 
+async def test_b_a11_completed_transition_reaches_every_subscriber_although_one_fails() -> None:
+    def fail(context: Any, event: Any) -> None:
+        if isinstance(event, PhaseTransitionEvent) and event.current_phase is AgentPhase.COMPLETED:
+            raise ValueError("late")
+
+    last = named("last")
+    agent = await Agent.create(RawModel(answer()), extensions=[named("failing", on_event=fail), last])
+    with pytest.raises(ValueError, match="late"):
+        await agent.run("go", config=S)
+    assert last.trace[-2:] == ["E:ready>completed", "H:on_error ValueError"]
+
+
+async def test_b_a11_completed_transition_reaches_every_subscriber_although_the_task_is_cancelled() -> None:
+    inside = asyncio.Event()
+
+    async def wait(context: Any, event: Any) -> None:
+        if isinstance(event, PhaseTransitionEvent) and event.current_phase is AgentPhase.COMPLETED:
+            inside.set()
+            await asyncio.sleep(0.01)
+
+    last = named("last")
+    agent = await Agent.create(RawModel(answer()), extensions=[named("slow", on_event=wait), last])
+    run = asyncio.create_task(agent.run("go", config=S))
+    await inside.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    assert agent.get_state("s").phase is AgentPhase.COMPLETED
+    assert last.trace[-1] == "E:ready>completed"
+    assert not agent.is_conflict("s")
+
+
 async def test_partial_text_of_a_failed_step_is_not_stored() -> None:
     agent = await Agent.create(RawModel([ModelEvent.text("par"), RuntimeError("reset")]))
     with pytest.raises(RuntimeError):
@@ -518,6 +550,38 @@ async def test_b_a2_closing_twice_from_a_cancelled_task() -> None:
         await task
     assert disk.written == ["c0", "c1", "c2"]
     assert agent.get_state("s").phase is AgentPhase.CANCELLED
+    await assert_free_and_usable(agent)
+
+
+async def test_b_a2_cancellation_during_the_cleanup_of_a_failure_waits_for_it() -> None:
+    """A hook fails while finished parallel results are not yet in history; then the task is cancelled."""
+    disk = SlowDisk(0.02)
+    told: list[str] = []
+
+    async def on_error(context: Any, error: Exception) -> None:
+        await asyncio.sleep(0.02)
+        told.append("on_error")
+
+    def fail(context: Any, call: ToolCall, *_: Any) -> None:
+        if call.id == "c0":
+            raise KeyError("hook")
+
+    calls = [ToolCall(f"c{number}", "t") for number in range(3)]
+    agent = await Agent.create(
+        RawModel(asks(*calls)),
+        tools=[make_tool("t")],
+        extensions=[disk, Probe(after_tool=fail, on_error=on_error)],
+    )
+    run = asyncio.create_task(agent.run("go", config=S))
+    while not any(isinstance(m, ToolMessage) for m in agent.state.messages):
+        await asyncio.sleep(0)
+    await asyncio.sleep(0.005)
+    run.cancel()
+    with pytest.raises((asyncio.CancelledError, KeyError)):
+        await run
+    assert disk.written == ["c1", "c2"]
+    assert told == ["on_error"]
+    assert agent.get_state("s").phase is AgentPhase.FAILED
     await assert_free_and_usable(agent)
 
 
