@@ -24,6 +24,16 @@ logger = logging.getLogger("zett_agent.providers")
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=30.0)
 
 
+def _http_client(transport: httpx.AsyncBaseTransport) -> httpx.AsyncClient:
+    hooks = {"request": [], "response": [_forget_location]}
+    return httpx.AsyncClient(transport=transport, trust_env=False, event_hooks=hooks)
+
+
+async def _forget_location(response: httpx.Response) -> None:
+    # Redirects are not followed, but the client would still prepare one and fail where it is malformed.
+    response.headers.pop("location", None)
+
+
 class _PerLoop:
     """A client and what closes it when its loop ends."""
 
@@ -55,7 +65,7 @@ class Connections:
         self._proxy: Proxy | UnusableProxy | None = None
         self._trust: TlsTrust | None = None
         self._loops: dict[asyncio.AbstractEventLoop, _PerLoop] = {}
-        self._given = httpx.AsyncClient(transport=transport, trust_env=False) if transport else None
+        self._given = _http_client(transport) if transport is not None else None
         if transport is None:
             port = url.port or (443 if url.scheme == "https" else 80)
             self._proxy = find_proxy(url.scheme, url.host, port, os.environ)
@@ -102,7 +112,7 @@ class Connections:
                 proxy.url, auth=proxy.credentials, ssl_context=context if proxy.scheme == "https" else None
             )
         transport = httpx.AsyncHTTPTransport(verify=context, trust_env=False, limits=_LIMITS, proxy=via)
-        return httpx.AsyncClient(transport=transport, trust_env=False)
+        return _http_client(transport)
 
     async def _context(self) -> Any:
         assert self._trust is not None

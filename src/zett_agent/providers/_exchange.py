@@ -48,6 +48,7 @@ class Exchange:
         self._phase = "connect"
         self._sent_at = 0.0
         self._response: httpx.Response | None = None
+        self._socket: Any = None  # the HTTP client's stream over a socket opened for this request
         self._pieces: AsyncIterator[bytes] | None = None
         self._complete = False
         self._headers: Mapping[str, str] = {}
@@ -112,8 +113,10 @@ class Exchange:
             # CONNECT is still part of opening the connection, through a proxy.
             if info["request"].method != b"CONNECT":
                 self._begin("first_byte")
-        elif event == "connection.connect_tcp.started":
+        elif event.endswith("connect_tcp.started"):
             self._begin("connect")
+        elif event.endswith("connect_tcp.complete"):
+            self._socket = info["return_value"]
 
     # -- time limits --------------------------------------------------------------------------------------
 
@@ -235,10 +238,13 @@ class Exchange:
 
     async def _close(self) -> None:
         self._watchdog.close()
-        if self._response is None:
-            return
         pieces, self._pieces = self._pieces, None
         try:
+            if self._response is None:
+                # Cancelled in a TLS handshake, the HTTP client forgets to close the socket.
+                if self._socket is not None and self._client.connections.own:
+                    await self._socket.aclose()
+                return
             if self._complete:
                 await self._response.aclose()
             elif self._client.connections.own:
