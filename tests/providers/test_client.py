@@ -72,14 +72,19 @@ async def test_headers_may_be_replaced_in_any_case_but_not_the_framing() -> None
         ("https://h.example", "/chat", {}, "https://h.example/chat"),
         ("https://h.example/", "/chat", {}, "https://h.example/chat"),
         ("https://h.example/a/b/", "/chat", {}, "https://h.example/a/b/chat"),
-        ("https://h.example/v1?api=1", "/chat", {"q": "a b&c", "é": "ü"}, None),
+        (
+            "https://h.example/v1?api=1",
+            "/chat",
+            {"q": "a b&c", "é": "ü"},
+            "https://h.example/v1/chat?api=1&q=a%20b%26c&%C3%A9=%C3%BC",
+        ),
         ("https://h.example/v1", "/m/x:run?alt=sse", {"k": "v"}, "https://h.example/v1/m/x:run?alt=sse&k=v"),
         ("https://h.example/a%2Fb", "/chat", {}, "https://h.example/a%2Fb/chat"),
         ("https://bücher.example", "/c", {}, "https://xn--bcher-kva.example/c"),
         ("http://[::1]:8080/v1", "/c", {}, "http://[::1]:8080/v1/c"),
     ],
 )
-async def test_addresses(base_url: str, path: str, query: dict[str, str], expected: str | None) -> None:
+async def test_addresses(base_url: str, path: str, query: dict[str, str], expected: str) -> None:
     seen: list[httpx.Request] = []
 
     def handle(request: httpx.Request) -> httpx.Response:
@@ -91,11 +96,7 @@ async def test_addresses(base_url: str, path: str, query: dict[str, str], expect
     )
     async with client.post(path, b"{}", timeout=TimeoutOptions()):
         pass
-    expected = expected or "https://h.example/v1/chat?api=1&q=a%20b%26c&%C3%A9=%C3%BC"
-    assert seen[0].url.raw_path.decode() == expected.partition("example")[2].partition(":8080")[2] or str(
-        seen[0].url
-    ).endswith(expected.rpartition("//")[2].partition("/")[2])
-    assert bytes(seen[0].url.raw_host).decode() in expected
+    assert str(seen[0].url) == expected
 
 
 @pytest.mark.parametrize(
