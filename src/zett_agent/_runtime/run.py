@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Coroutine
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -191,9 +191,18 @@ class Run:
             await self.hooks.call("after_run", self.context, answer)
             await self.hooks.call("on_success", self.context, answer)
             self._answer = answer
-        await transition(self.context, AgentPhase.COMPLETED)
+        await self._announce_completion()
         if self._answer is not None:
             await self.emit(AgentEventType.RUN_COMPLETED, message=self._answer)
+
+    async def _announce_completion(self) -> None:
+        """Enter the final phase and tell every extension, also after one of them raised."""
+        event = enter_phase(self.context.state, AgentPhase.COMPLETED)
+        errors = await self._publish_all(event)
+        if errors:
+            first = next((error for error in errors if isinstance(error, asyncio.CancelledError)), errors[0])
+            self._note("The completed notification", [error for error in errors if error is not first])
+            raise first
 
     async def _load(self) -> None:
         """Let the extensions register tools, restore history and see the input."""
@@ -344,7 +353,7 @@ class Run:
             if loop_is_gone(loop):
                 raise
             self._error = error
-            await self._end_failed(error)
+            await self._shielded(self._end_failed(error))
         finally:
             self._release()
 
@@ -368,12 +377,13 @@ class Run:
             self._note("The cancelled notification", await self._publish_all(cancelled))
 
     async def _end_failed(self, error: BaseException) -> None:
+        """Keep what finished tools gave and tell the extensions. Runs shielded, like `_end_cancelled`."""
         self._discard_inputs()
         if self._batch is not None:
             settling = self._batch.settle(close_unfinished=False)
             self._note("Storing the results of finished tools", await settling)
         state = self.context.state
-        if state.phase in ACTIVE_PHASES:
+        if state.phase in ACTIVE_PHASES and not self.abandoned:
             event = enter_phase(state, AgentPhase.FAILED)
             self._note("The failed notification", await self._publish_all(event))
         if isinstance(error, Exception):
@@ -399,7 +409,7 @@ class Run:
             internal.insert(0, self._next_internal)
         self.context._discarded_inputs = (*steering, *internal)
 
-    async def _shielded(self, work: Any) -> None:
+    async def _shielded(self, work: Coroutine[Any, Any, None]) -> None:
         """Await `work` in a task of its own, so that cancelling this one again does not interrupt it."""
         task = self._cleanup = asyncio.create_task(work)
         while not task.done():
