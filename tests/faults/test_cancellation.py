@@ -83,6 +83,7 @@ async def test_b_a1_subscribers_that_fail_during_the_cleanup(shape: Shape) -> No
     while True:
         saboteur = Saboteur(0, None, lasting=True, priority=1, only="on_event")
         rig = await shape(saboteur)
+        rig.store.complete = False
 
         def cancel(step: int, at: int = at, saboteur: Saboteur = saboteur) -> bool:
             if step == at:

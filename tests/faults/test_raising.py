@@ -9,6 +9,7 @@ import pytest
 
 from support.loop_faults import SESSION, SHAPES, Abort, Outcome, Rig, Saboteur, Shape, cancelled_after
 from zett_agent.events import AgentPhase
+from zett_agent.messages import ToolMessage
 
 KINDS = [KeyError, Abort]
 
@@ -38,6 +39,8 @@ async def check_failed(
     rig.check(where=where, open_tail=True)
     if not place.startswith("on_tool_call"):
         rig.check_effects(where, but=failed_call(saboteur))
+        stored = [m.tool_call_id for m in rig.agent.get_state(SESSION).messages if isinstance(m, ToolMessage)]
+        assert failed_call(saboteur) not in stored, where
     await rig.check_next_run(where)
 
 
@@ -70,13 +73,17 @@ async def test_error_in_each_call_of_an_extension(
     assert await sweep(shape, kind, priority, lasting=False, streamed=priority == 1) > 10
 
 
+@pytest.mark.parametrize("later", [RuntimeError, Abort])
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-async def test_extension_that_fails_from_some_call_on_cannot_hide_the_first_error(shape: Shape) -> None:
+async def test_extension_that_fails_from_some_call_on_cannot_hide_the_first_error(
+    shape: Shape, later: type[BaseException]
+) -> None:
     """B-A11: neither may it keep the others from cleaning up."""
     at = 1
     while True:
         error = KeyError(f"call {at}")
         saboteur = Saboteur(at, error, lasting=True, priority=1)
+        saboteur.later = later
         rig = await shape(saboteur)
         outcome = await cancelled_after(rig.drive(), lambda step: False)
         if not saboteur.raised_in:

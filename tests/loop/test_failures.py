@@ -438,6 +438,45 @@ async def test_handler_that_ends_in_spite_of_its_cancellation_has_its_true_resul
     await assert_free_and_usable(agent)
 
 
+@pytest.mark.parametrize("place", ["handler", "subscriber"])
+async def test_emission_during_the_cleanup_waits_for_nobody(place: str) -> None:
+    contexts: list[Any] = []
+
+    async def emit() -> None:
+        try:
+            await contexts[0].emit(AgentEvent(AgentEventType.CUSTOM, "s", name="late"))
+        except AgentProtocolError:
+            pass  # also fine: the request has ended
+
+    async def handler(**_: Any) -> str:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            if place == "handler":
+                await emit()
+        return "x"
+
+    async def on_event(context: Any, event: Any) -> None:
+        if place == "subscriber" and isinstance(event, RunCancelledEvent):
+            await emit()
+
+    agent = await Agent.create(
+        RawModel(asks(CALL)),
+        tools=[make_tool("t", handler)],
+        extensions=[Probe(on_tool=contexts.append, on_event=on_event)],
+    )
+    stream = agent.stream("go", config=S)
+    async for event in stream:
+        if event.type is AgentEventType.TOOL_STARTED:
+            break
+    pending = asyncio.create_task(stream.__anext__())  # type: ignore[arg-type]
+    await asyncio.sleep(0.005)
+    pending.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(pending, 5)
+    await assert_free_and_usable(agent)
+
+
 async def test_sync_tool_in_its_thread_is_not_waited_for() -> None:
     import threading
     import time

@@ -45,6 +45,9 @@ CONFIG = AgentRunConfig(session_id=SESSION)
 HOOKS = sorted(HOOK_NAMES - {"accept", "on_model_request", "on_tool_call"})
 
 
+CANCELLED = "Request cancelled before tool completion"
+
+
 class Abort(BaseException):
     """An error that is no `Exception`."""
 
@@ -133,6 +136,7 @@ class Saboteur(AgentExtension):
         only: str = "",
     ) -> None:
         self.at, self.error, self.lasting, self.priority, self.only = at, error, lasting, priority, only
+        self.later: type[BaseException] = RuntimeError
         self.calls = 0
         self.raised_in: list[str] = []
 
@@ -142,7 +146,7 @@ class Saboteur(AgentExtension):
         self.calls += 1
         if self.error is not None and (self.calls == self.at or (self.lasting and self.calls > self.at)):
             self.raised_in.append(place)
-            raise self.error if len(self.raised_in) == 1 else RuntimeError(f"again in {place}")
+            raise self.error if len(self.raised_in) == 1 else self.later(f"again in {place}")
 
     async def on_model_request(self, context: Any, request: Any, call_next: Any) -> AsyncIterator[ModelEvent]:
         self.strike("on_model_request enter")
@@ -181,6 +185,8 @@ class Store(AgentExtension):
     """Writes what is appended, slowly, and remembers what became of the request."""
 
     priority = 150
+    # Whether nobody before it keeps notifications from it.
+    complete = True
 
     def __init__(self) -> None:
         self.written: list[AnyMessage] = []
@@ -377,6 +383,10 @@ class Rig:
         self._check_history(self.memory.messages(SESSION), f"{where}, memory", open_tail)
         written = [id(message) for message in self.store.written]
         assert len(written) == len(set(written)), f"{where}: written twice"
+        if self.store.complete:
+            for message in state.messages:
+                if isinstance(message, ToolMessage) and message.content == CANCELLED:
+                    assert id(message) in written, f"{where}: the clean-up did not write {message}"
 
     def check_notified(self, where: str) -> None:
         """Check that the extensions were told how the request ended."""
