@@ -429,10 +429,11 @@ class Agent(AgentPhaseTransitionMixin, SyncMethodsMixin):
                 "Agent is not initialized; use Agent.create() or await agent.initialize()"
             )
         config = config or self._config
-        config = replace(
-            config,
-            session_id=config.session_id or new_uuid7(),
-            request_id=config.request_id or new_uuid7(),
+        config = AgentRunConfig(
+            config.session_id or new_uuid7(),
+            config.request_id or new_uuid7(),
+            config.parent_session_id,
+            config.cache_key,
         )
         if model is None:
             model = self.model
@@ -463,8 +464,7 @@ class Agent(AgentPhaseTransitionMixin, SyncMethodsMixin):
             self._runs[session_id] = run
             self._ended.pop(session_id, None)
         self.state = run.context.state
-        for extension in run.hooks.extensions:
-            mark_active(extension, +1)
+        mark_active(run.hooks.extensions, +1)
         return run
 
     def _release(self, run: Run) -> None:

@@ -280,6 +280,20 @@ class ModelUsage:
     reasoning_tokens: int = 0
 
     def __post_init__(self) -> None:
+        if not (
+            self.input_tokens.__class__ is int
+            and self.output_tokens.__class__ is int
+            and self.cache_read_tokens.__class__ is int
+            and self.cache_write_tokens.__class__ is int
+            and self.reasoning_tokens.__class__ is int
+            and 0 <= self.cache_read_tokens <= self.input_tokens
+            and 0 <= self.cache_write_tokens <= self.input_tokens
+            and 0 <= self.reasoning_tokens <= self.output_tokens
+        ):
+            self._check()
+
+    def _check(self) -> None:
+        """Name what is wrong; nothing may be, with subclasses of int."""
         for name in _COUNTERS:
             value = getattr(self, name)
             if not _is_int(value):

@@ -151,9 +151,9 @@ def test_a_class_may_define_name_and_pending_itself():
             return "mine"
 
     extension = Own()
-    mark_active(extension, +1)
+    mark_active([extension], +1)
     assert (extension.name, extension.pending) == ("own", "mine")
-    mark_active(extension, -1)
+    mark_active([extension], -1)
 
 
 def test_a_frozen_dataclass_may_be_an_extension():
@@ -162,9 +162,9 @@ def test_a_frozen_dataclass_may_be_an_extension():
         values: list = dataclasses.field(default_factory=list)
 
     extension = Frozen([1])  # neither hashable nor assignable
-    mark_active(extension, +1)
+    mark_active([extension], +1)
     assert extension.pending
-    mark_active(extension, -1)
+    mark_active([extension], -1)
     assert not extension.pending
     assert extension.name == "Frozen"
 
@@ -175,17 +175,17 @@ def test_pending_counts_requests_of_all_threads():
 
     def use():
         for _ in range(2_000):
-            mark_active(extension, +1)
-            mark_active(extension, -1)
+            mark_active([extension], +1)
+            mark_active([extension], -1)
 
     threads = [threading.Thread(target=use) for _ in range(4)]
-    mark_active(extension, +1)
+    mark_active([extension], +1)
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert extension.pending is True
-    mark_active(extension, -1)
+    mark_active([extension], -1)
     assert extension.pending is False
 
 

@@ -77,9 +77,7 @@ class ModelStep:
         started = await transition(run.context, AgentPhase.GENERATING)
         self._waited_before = run.channel.waited_ns
         await run.emit(AgentEventType.MODEL_STARTED)
-        if not run.channel.consumed:
-            # Nothing else may wait in this step: let the event loop cancel the run or do other work.
-            await asyncio.sleep(0)
+        await run.breathe()
         response = self._settle(await self._generate(request))
         completed = await transition(run.context, AgentPhase.READY)
         self._tracker._waited_ns = run.channel.waited_ns - self._waited_before

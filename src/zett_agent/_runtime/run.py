@@ -65,6 +65,7 @@ class Run:
         hooks: Its hook table.
         cancelling: Whether it was told to stop.
         abandoned: Whether its clean-up was given up, so that it must not write any more.
+        yielded: Whether the event loop had its turn since the last model step.
     """
 
     def __init__(self, agent: Agent, setup: RunSetup, *, consumed: bool) -> None:
@@ -80,6 +81,7 @@ class Run:
         self.cancelling = False
         self.abandoned = False
         self.resume_point: ResumePoint | None = None
+        self.yielded = True
         self._answer: AssistantMessage | None = None
         self._batch: ToolBatch | None = None
         self._model_calls = 0
@@ -162,6 +164,15 @@ class Run:
         channel = self.channel
         if channel.consumed:
             await channel.put(AgentEvent(event_type, self.session_id, self.context.state.phase, **fields))
+
+    async def breathe(self) -> None:
+        """Give the event loop a turn in each step, so that it can cancel the run or do other work.
+
+        With a consumer every event does that. Without one, a model and tools that never wait would not.
+        """
+        if not (self.channel.consumed or self.yielded):
+            await asyncio.sleep(0)
+        self.yielded = False
 
     async def call_hook(self, extension: AgentExtension, hook: str, *arguments: Any) -> None:
         """Await one hook of one extension."""
@@ -433,8 +444,7 @@ class Run:
             self.agent._steering.close(self.context)
             self.agent._internal_messages.close(self.context)
         self.agent._release(self)
-        for extension in self.hooks.extensions:
-            mark_active(extension, -1)
+        mark_active(self.hooks.extensions, -1)
         self.channel.end()
 
     async def _stop(self, cause: BaseException) -> None:

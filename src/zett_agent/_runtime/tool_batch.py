@@ -156,6 +156,7 @@ class ToolBatch:
                 await self._report(tasks[task])
         finally:
             await self._stop(list(tasks))
+        run.yielded = True
 
     async def _execute_in_slot(
         self, entry: _Entry, slot: AbstractAsyncContextManager[object]

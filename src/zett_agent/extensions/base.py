@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -270,11 +270,12 @@ def note_emission(context: AgentRunContext, event: AgentEvent) -> None:
         watcher(context, event)
 
 
-def mark_active(extension: AgentExtension, change: int) -> None:
-    """Count a request in (+1) or out (-1) of what `AgentExtension.pending` reports."""
+def mark_active(extensions: Iterable[AgentExtension], change: int) -> None:
+    """Count a request in (+1) or out (-1) of what `AgentExtension.pending` of each of them reports."""
     with _active_lock:
-        values = extension.__dict__
-        values[_ACTIVE] = values.get(_ACTIVE, 0) + change
+        for extension in extensions:
+            values = extension.__dict__
+            values[_ACTIVE] = values.get(_ACTIVE, 0) + change
 
 
 def hook_type_error(extension: object, hook: str, expected: str) -> TypeError:
