@@ -9,7 +9,18 @@ from typing import Any
 
 import pytest
 
-from support.loop_faults import CONFIG, SESSION, SHAPES, Outcome, Rig, Saboteur, Shape, cancelled_after
+from support.loop_faults import (
+    CONFIG,
+    SESSION,
+    SHAPES,
+    Outcome,
+    Rig,
+    Saboteur,
+    Shape,
+    cancelled_after,
+    examine,
+)
+from support.loop_tools import make_tool
 from zett_agent.events import AgentPhase
 
 MODES: dict[str, Callable[[Rig], Any]] = {
@@ -101,6 +112,65 @@ async def test_b_a1_subscribers_that_fail_during_the_cleanup(shape: Shape) -> No
         if outcome.steps < at:
             break
         at += 2
+
+
+@pytest.mark.parametrize("mode", ["run", "stream"])
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+async def test_every_task_cancelled_after_each_step(shape: Shape, mode: str) -> None:
+    """As at the end of a program: not even the clean-up is spared, but nobody hangs, the session is free."""
+    at = 1
+    while True:
+        rig = await shape()
+        rig.store.complete = False
+        outcome = await cancelled_after(MODES[mode](rig), lambda step, at=at: step == at, everybody=True)
+        where = f"{shape.__name__}, {mode}, every task cancelled after step {at}"
+        assert outcome.error is None or isinstance(outcome.error, asyncio.CancelledError), where
+        rig.check(where=where, open_tail=True)
+        await rig.check_next_run(where)
+        if outcome.steps < at:
+            break
+        at += 1
+
+
+async def test_anyio_cancel_scope_that_repeats_its_cancellation() -> None:
+    anyio = pytest.importorskip("anyio")
+    rig = await SHAPES["three_parallel"]()
+    rig.agent.tools["t1"] = make_tool("t1", rig.handler("t1", 10_000_000))
+    with anyio.move_on_after(0.02) as scope:
+        await rig.drive()
+    assert scope.cancelled_caught
+    rig.check(where="anyio", open_tail=False)
+    rig.check_notified("anyio")
+    rig.check_effects("anyio")
+    with anyio.CancelScope() as outer:
+        rig.model.steps = [[60]]
+        rig.model.requests.clear()
+        async with anyio.create_task_group() as group:
+            group.start_soon(rig.drive)
+            await anyio.sleep(0.01)
+            group.cancel_scope.cancel()
+    assert not outer.cancel_called
+    await rig.check_next_run("anyio")
+
+
+def test_stream_that_is_still_open_when_the_program_ends() -> None:
+    for leave_at in (0, 3, 6):
+        rigs: list[Rig] = []
+
+        async def program(leave_at: int = leave_at, rigs: list[Rig] = rigs) -> None:
+            rig = await SHAPES["one_tool"]()
+            rigs.append(rig)
+            stream = rig.stream()
+            for _ in range(leave_at + 1):
+                await stream.__anext__()
+            rigs.append(stream)
+
+        asyncio.run(program())
+        rig = rigs[0]
+        assert not rig.agent.pending and rig.model.open_streams == 0
+        assert rig.agent.get_state(SESSION).phase is AgentPhase.CANCELLED
+        problems, unanswered = examine(rig.agent.get_state(SESSION).messages)
+        assert not problems and not unanswered
 
 
 async def test_cancelled_before_anything_happened() -> None:

@@ -578,8 +578,14 @@ class Outcome:
     error: BaseException | None = None
 
 
-async def cancelled_after(operation: Coroutine[Any, Any, Any], cancel: Callable[[int], bool]) -> Outcome:
-    """Await `operation` in a task that is cancelled after each step for which `cancel(number)` is true."""
+async def cancelled_after(
+    operation: Coroutine[Any, Any, Any], cancel: Callable[[int], bool], *, everybody: bool = False
+) -> Outcome:
+    """Await `operation` in a task that is cancelled after each step for which `cancel(number)` is true.
+
+    With `everybody`, so is every other task, as when the program ends.
+    """
+    observer = asyncio.current_task()
     steps = 0
     task: asyncio.Task[Any] | None = None
 
@@ -587,7 +593,8 @@ async def cancelled_after(operation: Coroutine[Any, Any, Any], cancel: Callable[
         nonlocal steps
         steps += 1
         if task is not None and not task.done() and cancel(steps):
-            task.cancel()
+            for each in asyncio.all_tasks() - {observer} if everybody else {task}:
+                each.cancel()
 
     with watched_steps(on_step):
         task = asyncio.get_running_loop().create_task(operation)
