@@ -96,9 +96,10 @@ class ResponsesDecoder:
         self._joiners: dict[tuple[str, int, int], SurrogateJoiner] = {}
         self._open: dict[int, _OpenItem] = {}
         self._items: dict[int, JsonObject] = {}  # finished ones
+        self._call_ids: set[str] = set()
         self._generated_ids: dict[int, str] = {}
         self._ended_hosted: set[str] = set()
-        self._index_by_item: dict[str, int] = {}  # only of services that do not number their items
+        self._index_by_item: dict[str, int] = {}  # for services that do not number their events
         self._next_index = 0
         self._last_event = ""
         self._emitted = False
@@ -114,7 +115,11 @@ class ResponsesDecoder:
             return []
         self._last_event = kind
         handler = _HANDLERS.get(kind)
-        events = handler(self, data) if handler is not None else self._take_other(kind, data)
+        try:
+            events = handler(self, data) if handler is not None else self._take_other(kind, data)
+        except RecursionError as cause:
+            message = f"{self._provider_name}: an event of the response stream is nested too deep to be read."
+            raise ProviderResponseError(message) from cause
         if events:
             self._emitted = True
         return events
@@ -191,16 +196,17 @@ class ResponsesDecoder:
     def _index(self, data: Mapping[str, Any], otherwise: int) -> int:
         """Return the number of the item that an event is about."""
         index = data.get("output_index")
-        if isinstance(index, int) and index >= 0 and index.__class__ is int:
+        if type(index) is int and index >= 0:
             return index
         item_id = read_str(data.get("item_id")) or read_str(read_object(data.get("item")).get("id"))
-        return self._index_by_item.get(item_id, otherwise)
+        return self._index_by_item.get(item_id, otherwise) if item_id else otherwise
 
     def _take_added(self, data: Mapping[str, Any]) -> list[ModelEvent]:
         item = read_object(data.get("item"))
         index = self._index(data, self._next_index)
         self._next_index = max(self._next_index, index + 1)
-        self._index_by_item[read_str(item.get("id"))] = index
+        if item_id := read_str(item.get("id")):
+            self._index_by_item[item_id] = index
         if item.get("type") == "function_call":
             return self._open_call(index, item, read_str(item.get("name")))
         if self._is_search(item):
@@ -212,8 +218,9 @@ class ResponsesDecoder:
 
     def _open_call(self, index: int, item: JsonObject, name: str) -> list[ModelEvent]:
         call_id = encodable(_own_id(item, "call_id", "id"))
-        if not call_id:
+        if not call_id or call_id in self._call_ids:
             call_id = self._generated_ids[index] = unique_call_id()
+        self._call_ids.add(call_id)
         # A search arrives whole, though maybe only at its end; the arguments of a function come in pieces.
         arguments = arguments_text(item) if self._is_search(item) and item.get("arguments") else ""
         self._open[index] = _OpenItem(call_id, name, client_call=True, arguments_shown=bool(arguments))
@@ -229,7 +236,9 @@ class ResponsesDecoder:
 
     def _take_done(self, data: Mapping[str, Any]) -> list[ModelEvent]:
         item = read_object(data.get("item"))
-        index = self._index(data, self._next_index)
+        index = self._index(data, next(reversed(self._open), self._next_index))
+        if index not in self._open:
+            index = self._index_by_item.get(read_str(item.get("id")), index)
         self._next_index = max(self._next_index, index + 1)
         if item:
             self._items[index] = item
@@ -246,20 +255,20 @@ class ResponsesDecoder:
 
     def _close_hosted(self, index: int, item: JsonObject) -> list[ModelEvent]:
         events: list[ModelEvent] = []
-        if index not in self._open:
-            call_id = encodable(_own_id(item, "id", "call_id"))
-            if call_id in self._ended_hosted:
+        opened = self._open.pop(index, None)
+        if opened is None or not opened.hosted:
+            if encodable(_own_id(item, "id", "call_id")) in self._ended_hosted:
                 return []
             events = self._open_hosted(index, item)
-        opened = self._open.pop(index)
+            opened = self._open.pop(index)
         self._ended_hosted.add(opened.call_id)
         status = read_str(item.get("status"))
         output = clean_items([item])[0]
         if status not in _FAILED_STATES:
-            result = ServerToolResult(opened.call_id, hosted_name(item), output)
+            result = ServerToolResult(opened.call_id, opened.name, output)
             return [*events, ModelEvent.server_tool_completed(result)]
         code = encodable(read_str(read_object(item.get("error")).get("code"))) or status
-        result = ServerToolResult(opened.call_id, hosted_name(item), output, code)
+        result = ServerToolResult(opened.call_id, opened.name, output, code)
         return [*events, ModelEvent.server_tool_failed(result)]
 
     def _take_other(self, kind: str, data: Mapping[str, Any]) -> list[ModelEvent]:
@@ -293,7 +302,7 @@ class ResponsesDecoder:
 
     def _take_terminal(self, data: Mapping[str, Any]) -> list[ModelEvent]:
         response = read_object(data.get("response"))
-        reason = (
+        reason = encodable(
             read_str(read_object(response.get("incomplete_details")).get("reason"))
             or read_str(response.get("status"))
             or self._last_event.removeprefix("response.")
@@ -309,7 +318,7 @@ class ResponsesDecoder:
         events: list[ModelEvent] = []
         for item in output if open_ids else ():
             index = open_ids.get(encodable(_own_id(item, "id", "call_id")))
-            if index is not None and index in self._open:
+            if index is not None:
                 events += self._close_hosted(index, item)
         return events
 
@@ -372,31 +381,37 @@ class ResponsesDecoder:
         return self._fail(response.get("error"), read_object(response.get("usage")))
 
     def _fail(self, error: object, usage: JsonObject) -> list[ModelEvent]:
-        """Take a failure that the service reports: a refusal, an error, or the end of what was written."""
-        details: JsonObject = encodable_json(read_object(error) or {"message": read_str(error)})
+        """Take a failure that the service reports: it is a refusal, an error, or the end of an answer."""
+        said = {"message": error} if isinstance(error, str) else read_object(error)
+        details: JsonObject = encodable_json(said)
         refusal = refusal_from_response_error(details)
         if refusal is None and not self._emitted:
             failure = _failure(self._provider_name, details)
             # The published library has the service's words there, and programs may look for them.
             raise failure from RuntimeError(str(failure))
-        fields = {
-            name: details[name] for name in ("code", "message", "type") if details.get(name) is not None
-        }
-        message = read_str(details.get("message")) or None
-        stop = refusal or StopInfo(
-            StopReason.INTERRUPTED, "error", "error", message, detail={"error": fields}
-        )
         events = self._flush()
-        # No replay blocks: what is sent back is the text so far, and the items that it came in are not whole.
-        answer = AssistantMessage(
+        calls: tuple[ToolCall, ...] = ()
+        if refusal is None:
+            calls = self._calls(clean_items(self._finished_items()), "incomplete")
+        # No replay blocks: the text so far is sent back, which an item that is not whole may hold a part of.
+        message = AssistantMessage(
             content="".join(self._text),
             reasoning="".join(self._reasoning) or None,
+            tool_calls=calls,
             provider=self._provider_name,
             model=self._model,
-            stop=None,
         )
         known = responses_usage(usage) if usage else ModelUsage()
-        return self._end(events, ModelResponse(answer, refusal.raw if refusal else None, known, stop))
+        finish_reason = refusal.raw if refusal is not None else None
+        return self._end(
+            events, ModelResponse(message, finish_reason, known, refusal or _interrupted(details))
+        )
+
+
+def _interrupted(error: JsonObject) -> StopInfo:
+    fields = {name: error[name] for name in ("code", "message", "type") if error.get(name) is not None}
+    message = read_str(error.get("message")) or None
+    return StopInfo(StopReason.INTERRUPTED, "error", "error", message, detail={"error": fields})
 
 
 def _failure(provider_name: str, error: JsonObject) -> ProviderError:

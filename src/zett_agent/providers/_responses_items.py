@@ -14,6 +14,7 @@ from .stop_reasons import withhold_replay_blocks
 from .wire import JsonObject, read_object, read_objects, read_str
 
 __all__ = [
+    "CLIENT_CALLS",
     "arguments_text",
     "clean_items",
     "hosted_name",
@@ -27,15 +28,16 @@ __all__ = [
     "responses_usage",
 ]
 
-# Calls that the service leaves to the client.
-_CLIENT_CALLS = frozenset({"function_call", "custom_tool_call"})
+CLIENT_CALLS = frozenset({"function_call", "custom_tool_call"})
+"""Types of items that call a tool of the client by its name."""
+
 _HOSTED_WITHOUT_SUFFIX = frozenset({"mcp_list_tools", "mcp_approval_request"})
 _WITHHELD = frozenset({StopReason.REFUSAL, StopReason.INTERRUPTED})
 
 
 def is_hosted(kind: str) -> bool:
     """Return whether items of this type stand for a tool that the service runs."""
-    return (kind.endswith("_call") and kind not in _CLIENT_CALLS) or kind in _HOSTED_WITHOUT_SUFFIX
+    return (kind.endswith("_call") and kind not in CLIENT_CALLS) or kind in _HOSTED_WITHOUT_SUFFIX
 
 
 def is_client_search(item: Mapping[str, Any]) -> bool:
@@ -46,7 +48,7 @@ def is_client_search(item: Mapping[str, Any]) -> bool:
 def hosted_name(item: Mapping[str, Any]) -> str:
     """Return the name of a hosted tool: that of the item, else its type without `_call`."""
     kind = read_str(item.get("type"))
-    return encodable(read_str(item.get("name")).strip() or kind.removesuffix("_call") or kind)
+    return encodable(read_str(item.get("name")).strip() or kind.removesuffix("_call").strip() or kind)
 
 
 def arguments_text(item: Mapping[str, Any]) -> str:
@@ -134,7 +136,7 @@ def replay_blocks(items: Sequence[JsonObject], stop: StopInfo) -> tuple[Mapping[
         if item.get("type") == "reasoning":
             reasoning.append(id(item))
             continue
-        if item.get("type") in _CLIENT_CALLS or is_client_search(item):
+        if read_str(item.get("type")) in CLIENT_CALLS or is_client_search(item):
             withheld.update(reasoning, [id(item)])
         reasoning.clear()
     withheld.update(reasoning)

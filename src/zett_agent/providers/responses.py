@@ -25,6 +25,7 @@ from ..model import ModelEvent, ModelRequest, ReasoningEffort, ServerToolDefinit
 from ._images import image_url
 from ._names import wire_name
 from ._responses_decoder import ResponsesDecoder, ResponsesStreamInterrupted
+from ._responses_items import CLIENT_CALLS, is_client_search
 from .tool_images import expand_tool_images
 from .wire import JsonObject, read_str
 
@@ -37,9 +38,6 @@ __all__ = [
     "responses_tools",
     "stream_responses",
 ]
-
-# Items that hold a tool's name as the model wrote it. Hosted items hold names too, but the service's own.
-_CALLS_BY_NAME = frozenset({"function_call", "custom_tool_call"})
 
 _TOOL_SEARCH = "tool_search"
 
@@ -279,15 +277,15 @@ class _InputWriter:
     def _replayed_item(self, block: Mapping[str, Any]) -> JsonObject:
         """Return a stored item, changed only where the service would refuse it."""
         item = cast(JsonObject, block)
-        kind = block.get("type")
+        kind = read_str(block.get("type"))
         if kind == "reasoning" and not isinstance(block.get("summary"), list):
             item = {**item, "summary": list[Any]()}
         call_id = read_str(block.get("call_id"))
-        if kind == "tool_search_call":
+        if is_client_search(block):
             self._searches.add(call_id)
         if call_id and (sent := self._id(call_id)) != call_id:
             item = {**item, "call_id": sent}
-        if kind in _CALLS_BY_NAME:
+        if kind in CLIENT_CALLS:
             name = read_str(block.get("name"))
             if (sent := wire_name(name, self._names)) != name:
                 item = {**item, "name": sent}
