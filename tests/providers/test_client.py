@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import gzip
 import logging
+import queue
+import threading
 import time
 import warnings
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -27,6 +33,30 @@ from zett_agent.providers.base import (
 
 ONCE = RetryOptions(0, 0, 0)
 KEY = "sk-proj-0123456789abcdefghijklmnop"
+
+
+@contextlib.contextmanager
+def service_in_a_thread() -> Iterator[HttpService]:
+    """A service that outlives the event loops of the test."""
+    started: queue.Queue[HttpService] = queue.Queue()
+    stop = threading.Event()
+
+    async def serve() -> None:
+        async with HttpService(stream(OK)) as service:
+            started.put(service)
+            await asyncio.to_thread(stop.wait)
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    try:
+        yield started.get(timeout=5)
+    finally:
+        stop.set()
+        thread.join()
+
+
+async def collect_twice(provider: TinyProvider) -> str:
+    return await collect(provider) + await collect(provider)
 
 
 def answering(*args: Any, **kwargs: Any) -> httpx.MockTransport:
@@ -354,56 +384,57 @@ async def test_closing_under_a_running_stream() -> None:
 
 
 def test_20_28_three_event_loops_one_after_the_other() -> None:
-    async def use(provider: TinyProvider, keep: bool) -> None:
-        async with HttpService(stream(OK)) as service:
-            assert provider._client is not None
-            provider._client._base = httpx.URL(service.url)
-            provider._client._urls.clear()
-            assert await collect(provider) == "x"
-            assert await collect(provider) == "x"
-            assert service.connections == 1
-
-    provider = TinyProvider()
-    provider._client.connections._proxy = None  # type: ignore[union-attr]
-    with warnings.catch_warnings():
+    with service_in_a_thread() as service, warnings.catch_warnings():
         warnings.simplefilter("error")
+        provider = TinyProvider(service.url, retry=ONCE)
         for _ in range(3):
-            asyncio.run(use(provider, True))
+            assert asyncio.run(collect_twice(provider)) == "xx"
+        asyncio.run(provider.aclose())
+        gc.collect()
+    assert service.connections == 3  # one for each loop, used twice
 
 
 def test_a_loop_that_was_closed_carelessly_is_forgotten_quietly() -> None:
-    provider = TinyProvider()
-
-    async def use() -> None:
-        async with HttpService(stream(OK)) as service:
-            provider._client._base = httpx.URL(service.url)  # type: ignore[union-attr]
-            provider._client._urls.clear()  # type: ignore[union-attr]
-            assert await collect(provider) == "x"
-
-    for _ in range(3):
-        loop = asyncio.new_event_loop()
-        loop.run_until_complete(use())
-        loop.close()
-    asyncio.run(provider.aclose())
+    with service_in_a_thread() as service:
+        provider = TinyProvider(service.url, retry=ONCE)
+        for _ in range(3):
+            loop = asyncio.new_event_loop()
+            assert loop.run_until_complete(collect_twice(provider)) == "xx"
+            loop.close()  # without shutting down its generators
+        asyncio.run(provider.aclose())
+        gc.collect()
 
 
 def test_two_loops_at_once() -> None:
-    import threading
+    with service_in_a_thread() as service:
+        provider = TinyProvider(service.url, retry=ONCE)
+        with ThreadPoolExecutor(2) as threads:
+            answers = [threads.submit(lambda: asyncio.run(collect_twice(provider))) for _ in range(2)]
+            assert [answer.result() for answer in answers] == ["xx", "xx"]
+        asyncio.run(provider.aclose())
 
-    async def serve_and_use(provider: TinyProvider, meet: threading.Barrier) -> None:
-        await asyncio.to_thread(meet.wait)
-        for _ in range(5):
-            assert await collect(provider) == "x"
 
-    async def main() -> None:
-        async with HttpService(stream(OK)) as service:
-            provider = TinyProvider(service.url)
-            meet = threading.Barrier(2)
-            threads = [asyncio.to_thread(asyncio.run, serve_and_use(provider, meet)) for _ in range(2)]
-            await asyncio.gather(*threads)
-            await provider.aclose()
+async def test_closing_from_another_loop_than_the_one_in_use() -> None:
+    async with HttpService(stream(OK)) as service:
+        provider = TinyProvider(service.url)
+        assert await collect(provider) == "x"
+        await asyncio.to_thread(asyncio.run, provider.aclose())
+        await asyncio.wait_for(service.requests[0].gone.wait(), 1)
 
-    asyncio.run(main())
+
+async def test_places_in_the_pools_are_given_back() -> None:
+    async with (
+        HttpService(stream(OK), reply(500), stream(b"data: {\n\n"), stream(OK)) as service,
+        TinyProvider(service.url, retry=ONCE) as provider,
+    ):
+        for _ in range(4):
+            with contextlib.suppress(ProviderError):
+                await collect(provider)
+        await asyncio.gather(*(collect(provider) for _ in range(120)))
+        (entry,) = provider._client.connections._loops.values()  # type: ignore[union-attr]
+        pools: Any = entry.client._transport
+        assert len(pools._pools) == 3  # of 50 streams each
+        assert [pool.streams for pool in pools._pools] == [0, 0, 0]
 
 
 async def test_errors_of_a_transport_become_ours_and_bugs_do_not() -> None:

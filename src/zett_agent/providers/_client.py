@@ -11,7 +11,6 @@ import httpx
 from .. import __version__
 from ..model import TimeoutOptions
 from ._connections import Connections
-from ._errors import ProviderError, mark_transient
 from ._exchange import Exchange, StreamResponse
 from ._redaction import Redactor
 from ._status import StatusFailure
@@ -69,7 +68,7 @@ class ProviderClient:
         self._headers = _headers(headers)
         self._urls: dict[str, httpx.URL] = {}
         self.redactor = Redactor([*secrets, *_secrets(self._headers), *_secrets(list(query.items()))])
-        self.connections = Connections(self._base, transport)
+        self.connections = Connections(provider, self._base, transport)
 
     @property
     def host(self) -> str:
@@ -84,11 +83,6 @@ class ProviderClient:
     async def aclose(self) -> None:
         """Close every connection and the transport; streams in progress fail. Closing again does nothing."""
         await self.connections.aclose()
-
-    def closed_error(self) -> ProviderError:
-        """Build the error for using a closed provider."""
-        error = ProviderError(f"{self.provider}: this provider is closed; build a new one.")
-        return mark_transient(error, transient=False)
 
     def redact(self, text: str) -> str:
         """Return `text` without the credentials of this client."""
@@ -121,7 +115,7 @@ class ProviderClient:
             ...         print(batch)
         """
         if self.closed:
-            raise self.closed_error()
+            raise self.connections.closed_error()
         request = httpx.Request("POST", self._url(path), headers=self._headers, content=body)
         return Exchange(self, request, timeout, first_chunk=first_chunk)
 

@@ -136,7 +136,7 @@ class Exchange:
             return cause
         client = self._client
         if client.closed:
-            error = client.closed_error()
+            error = client.connections.closed_error()
         else:
             error = network_error(
                 cause, provider=client.provider, host=client.host, phase=self._phase, timeout=self._timeout
@@ -239,20 +239,22 @@ class Exchange:
     async def _close(self) -> None:
         self._watchdog.close()
         pieces, self._pieces = self._pieces, None
+        response, self._response = self._response, None
+        self._request.extensions = {}  # it refers back here
         try:
-            if self._response is None:
+            if response is None:
                 # Cancelled in a TLS handshake, the HTTP client forgets to close the socket.
                 if self._socket is not None and self._client.connections.own:
                     await self._socket.aclose()
                 return
             if self._complete:
-                await self._response.aclose()
+                await response.aclose()
             elif self._client.connections.own:
-                await self._abort(self._response, pieces)
+                await self._abort(response, pieces)
             else:
                 if isinstance(pieces, AsyncGenerator):
                     await pieces.aclose()
-                await self._response.aclose()
+                await response.aclose()
         except Exception as error:
             logger.debug("%s: closing a response failed: %r", self._client.provider, error)
 

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar
 
-from typing_extensions import Self
-
 from ..model import (
     DEFAULT_RETRY_OPTIONS,
     DEFAULT_TIMEOUT_OPTIONS,
@@ -54,6 +52,8 @@ from ._tool_calls import ToolCallAccumulator, parse_tool_calls
 from ._usage import consistent_usage, usage_from_mapping
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from ._client import ProviderClient
 
 __all__ = [
