@@ -154,7 +154,8 @@ class ResponsesDecoder:
             text = self._join(kind, data, text)
             if not text:
                 return []
-        return [self._written(kind, self._index(data, self._next_index - 1), text)]
+        index = self._index(data, self._next_index - 1) if kind == _ARGUMENTS else 0
+        return [self._written(kind, index, text)]
 
     def _written(self, kind: str, index: int, text: str) -> ModelEvent:
         """Add text to what it belongs to and return its event."""
