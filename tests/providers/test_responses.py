@@ -637,6 +637,23 @@ def test_readable_reasoning_is_preferred_to_its_summary() -> None:
     assert last_response([completed(item)]).message.reasoning == "all"
 
 
+@pytest.mark.parametrize(
+    ("end", "fields", "reason", "stop"),
+    [
+        ("completed", {}, "completed", StopReason.END_TURN),
+        ("incomplete", {}, "incomplete", StopReason.OTHER),
+        ("cancelled", {"status": "in_progress"}, "cancelled", StopReason.INTERRUPTED),
+        ("completed", {"status": "cancelled"}, "cancelled", StopReason.INTERRUPTED),
+    ],
+)
+def test_how_the_final_event_says_it_ended(
+    end: str, fields: dict[str, Any], reason: str, stop: StopReason
+) -> None:
+    response = last_response([{"type": f"response.{end}", "response": fields}])
+    assert response.stop is not None
+    assert (response.finish_reason, response.stop.reason) == (reason, stop)
+
+
 def test_nothing_follows_the_response() -> None:
     reader = decoder()
     assert [event.type for event in reader.feed(completed())] == [ModelEventType.RESPONSE]

@@ -303,11 +303,11 @@ class ResponsesDecoder:
 
     def _take_terminal(self, data: Mapping[str, Any]) -> list[ModelEvent]:
         response = read_object(data.get("response"))
-        reason = encodable(
-            read_str(read_object(response.get("incomplete_details")).get("reason"))
-            or read_str(response.get("status"))
-            or self._last_event.removeprefix("response.")
-        )
+        end = data["type"].removeprefix("response.")
+        reason = end
+        if end != "cancelled":
+            details = read_object(response.get("incomplete_details"))
+            reason = encodable(read_str(details.get("reason")) or read_str(response.get("status")) or end)
         # Some gateways leave the output of the final event empty.
         output = read_objects(response.get("output")) or self._finished_items()
         events = self._end_open_hosted(output)
