@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import random
 import socket
 import time
 from contextlib import aclosing
 from typing import Any
 
+import anyio
 import pytest
 
 from support.http_service import HttpService, reply, silence, stream
@@ -164,11 +166,55 @@ async def test_repeated_cancellation_still_closes_the_connection() -> None:
         await asyncio.wait_for(service.requests[0].gone.wait(), 0.2)
 
 
+async def test_cancelling_at_any_moment_leaks_nothing() -> None:
+    async def slow(exchange: Any) -> None:
+        await asyncio.sleep(0.002)
+        await exchange.start()
+        for _ in range(3):
+            await exchange.chunk(X)
+            await asyncio.sleep(0.001)
+        await exchange.chunk(b"data: [DONE]\n\n")
+        await exchange.end()
+
+    randomness = random.Random(20)
+    async with HttpService(slow) as service, TinyProvider(service.url) as provider:
+
+        async def once() -> str:
+            task = asyncio.create_task(collect(provider))
+            await asyncio.sleep(randomness.uniform(0, 0.015))
+            task.cancel()
+            if randomness.random() < 0.3:
+                await asyncio.sleep(0)
+                task.cancel()
+            try:
+                return await task
+            except asyncio.CancelledError:
+                return "cancelled"
+
+        for _ in range(12):
+            outcomes = await asyncio.gather(*(once() for _ in range(20)))
+            assert set(outcomes) <= {"cancelled", "xxx"}
+        await asyncio.sleep(0.1)
+        assert len(service.open) <= 20
+        assert other_tasks() == set()
+        assert await collect(provider) == "xxx"
+
+
 async def test_a_limit_around_the_stream_is_the_callers_own() -> None:
     async with HttpService(silence) as service, TinyProvider(service.url) as provider:
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(collect(provider), 0.1)
         await asyncio.wait_for(service.requests[0].gone.wait(), 0.2)
+
+
+async def test_cancelled_by_a_scope_that_repeats_itself_at_every_await() -> None:
+    async with HttpService(silence, stream(X, end=False)) as service, TinyProvider(service.url) as provider:
+        for number in range(2):
+            with anyio.move_on_after(0.1) as scope:
+                await collect(provider)
+            assert scope.cancelled_caught
+            await asyncio.wait_for(service.requests[number].gone.wait(), 0.2)
+        assert other_tasks() == set()
 
 
 async def test_streams_may_be_read_from_changing_tasks() -> None:

@@ -110,6 +110,7 @@ async def test_headers_may_be_replaced_in_any_case_but_not_the_framing() -> None
         ),
         ("https://h.example/v1", "/m/x:run?alt=sse", {"k": "v"}, "https://h.example/v1/m/x:run?alt=sse&k=v"),
         ("https://h.example/a%2Fb", "/chat", {}, "https://h.example/a%2Fb/chat"),
+        ("https://h.example", "/m/ü x:run", {}, "https://h.example/m/%C3%BC%20x:run"),
         ("https://bücher.example", "/c", {}, "https://xn--bcher-kva.example/c"),
         ("http://[::1]:8080/v1", "/c", {}, "http://[::1]:8080/v1/c"),
     ],
@@ -145,6 +146,13 @@ def test_bad_addresses_are_refused_at_once(base_url: str) -> None:
     with pytest.raises(ValueError, match="base_url") as caught:
         ProviderClient(provider="t", base_url=base_url, headers={})
     assert "secret-p" not in str(caught.value)
+
+
+def test_bad_headers_are_refused_at_once() -> None:
+    for headers in ({"a b": "c"}, {"a": "secret-p\n"}, {"a": "\u20ac secret-p"}):
+        with pytest.raises(ValueError, match="headers has") as caught:
+            ProviderClient(provider="t", base_url="https://h.example", headers=headers)
+        assert "secret-p" not in str(caught.value)
 
 
 def test_building_needs_no_loop_and_no_network() -> None:

@@ -12,6 +12,7 @@ from .. import __version__
 from ..model import TimeoutOptions
 from ._connections import Connections
 from ._exchange import Exchange, StreamResponse
+from ._options import validate_header
 from ._redaction import Redactor
 from ._status import StatusFailure
 
@@ -22,6 +23,8 @@ _SECRET_NAMES = re.compile(
     r"authorization|cookie|(?:^|[-_])(?:key|token|secret|password|sig|signature)$", re.I
 )
 _AUTH_SCHEME = re.compile(r"^(?:bearer|basic|token)\s+", re.I)
+# What a path and a query may hold as it is; `%` is among them, so what is encoded already stays as it is.
+_URL_CHARACTERS = "/?%:@!$&'()*+,;=~[]"
 # How the body travels is decided here, so nobody else may say so.
 _FRAMING = {"content-length", "transfer-encoding"}
 
@@ -125,8 +128,9 @@ class ProviderClient:
             own_path, _, own_query = path.partition("?")
             query = "&".join(filter(None, (own_query, self._query)))
             target = f"{self._path}{own_path}?{query}" if query else self._path + own_path
+            encoded = quote(target, safe=_URL_CHARACTERS).encode("ascii")
             # An adapter has one or two paths, so this stays small.
-            url = self._urls[path] = self._base.copy_with(raw_path=target.encode("ascii"))
+            url = self._urls[path] = self._base.copy_with(raw_path=encoded)
         return url
 
 
@@ -149,6 +153,7 @@ def _headers(given: Mapping[str, str]) -> list[tuple[str, str]]:
         "user-agent": ("user-agent", f"zett-agent/{__version__}"),
     }
     for name, value in given.items():
+        validate_header(name, value, "headers")
         key = name.lower()
         if key not in _FRAMING:
             headers[key] = (name, value.strip(" \t"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from types import TracebackType
@@ -264,9 +265,11 @@ class Exchange:
         # cannot come in between.
         await response.extensions["network_stream"].aclose()
         await response.aclose()
+        if pieces is None:
+            return
         # The HTTP client reads through several generators. Let the closed connection end them all: otherwise
         # the event loop would do so later, in tasks that outlive this call.
-        if pieces is not None:
+        with contextlib.suppress(Exception):
             async for _ in pieces:
                 pass
 
@@ -316,9 +319,6 @@ class StreamResponse:
     def empty_error(self) -> ProviderResponseError:
         """Build the error for a stream that ended without any event."""
         return empty_stream(self._provider, self.status_code, self.headers.get("content-type"))
-
-    async def _read(self) -> bytes:
-        return await self._exchange.read()
 
 
 class _Batches:
