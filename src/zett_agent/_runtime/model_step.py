@@ -217,19 +217,25 @@ class ModelStep:
         return stream
 
     async def _close_streams(self) -> None:
-        """Close what is still open, outermost first, whatever the middleware did with it."""
+        """Close what is still open, outermost first, whatever the middleware did with it.
+
+        A cancellation in the middle is raised when all are closed: the provider's stream is the last.
+        """
         errors: list[BaseException] = []
+        cancelled: asyncio.CancelledError | None = None
         for stream in self._opened:
             aclose = getattr(stream, "aclose", None)
             if aclose is not None:
                 try:
                     await aclose()
-                except asyncio.CancelledError:
-                    raise
+                except asyncio.CancelledError as error:
+                    cancelled = error
                 except BaseException as error:
                     errors.append(error)
         self._opened.clear()
         note_errors(None, f"Closing the stream of model {self._model_name}", errors)
+        if cancelled is not None:
+            raise cancelled
 
     # What becomes of the answer.
 
