@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, Union
 
 if sys.version_info >= (3, 12):
     from typing import TypeAliasType
@@ -14,11 +14,16 @@ else:
 
 __all__ = ["JsonValue", "json_object"]
 
-JsonValue = TypeAliasType(
-    "JsonValue",
+if TYPE_CHECKING:
+    JsonValue = TypeAliasType(
+        "JsonValue", "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
+    )
+else:
     # `|` cannot join types with the forward references that the recursion needs.
-    Union[bool, int, float, str, "list[JsonValue]", "dict[str, JsonValue]", None],
-)
+    JsonValue = TypeAliasType(
+        "JsonValue",
+        Union[bool, int, float, str, "list[JsonValue]", "dict[str, JsonValue]", None],
+    )
 """A value that JSON can represent exactly, recursively."""
 
 MAX_JSON_DEPTH = 500

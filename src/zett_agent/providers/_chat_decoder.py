@@ -109,7 +109,7 @@ class ChatDecoder:
 
     def __init__(self, provider: OpenAICompatibleProvider) -> None:
         self._provider = provider
-        self._read_delta = _own_reader(provider)
+        self._other_keys = _keys_beside_text(provider)
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._refusal: list[str] = []
@@ -129,6 +129,8 @@ class ChatDecoder:
         Raises:
             ProviderError: The service reports a failure before anything was said.
         """
+        if self.finished:
+            return []
         choices = chunk.get("choices")
         choice: Any = choices[0] if isinstance(choices, list) and choices else None  # pyright: ignore[reportUnknownVariableType]
         usage = chunk.get("usage")
@@ -147,8 +149,8 @@ class ChatDecoder:
         if isinstance(delta, dict) and delta:
             entries = cast(JsonObject, delta)
             text = entries.get("content")
-            if self._read_delta is None and len(entries) == 1 and text.__class__ is str:
-                # Nearly all chunks of nearly all services.
+            if text.__class__ is str and not any(map(entries.get, self._other_keys)):
+                # Nearly all chunks of nearly all services: nothing but text, and perhaps empty fields.
                 self._show(ModelEvent.text, self._text, "text", cast(str, text), events)
             else:
                 self._feed_delta(self._provider.read_delta(entries), events)
@@ -199,8 +201,8 @@ class ChatDecoder:
         """Take a failure that the service reports inside its stream."""
         details = read_object(error) or {"message": error if isinstance(error, str) else str(error)}
         if not self._emitted:
-            raise stream_failure(self._provider, details)
-        self._stream_error = details
+            raise stream_failure(self._provider.provider_name, details)
+        self._stream_error = self._provider._redacted(details)
         self.finished = True
         return []
 
@@ -210,7 +212,7 @@ class ChatDecoder:
         Args:
             done: Whether the service sent its end mark.
         """
-        events = [ModelEvent.tool_call(shown) for shown in self._calls.settle()]
+        events = [ModelEvent.tool_call(shown) for shown in self._calls.end()]
         self._flush("refusal", ModelEvent.text, self._text, events)
         self._flush("text", ModelEvent.text, self._text, events)
         self._flush("reasoning", ModelEvent.reasoning, self._reasoning, events)
@@ -264,9 +266,14 @@ class ChatDecoder:
             return ModelUsage()
 
 
-def _own_reader(provider: OpenAICompatibleProvider) -> object | None:
-    """Return the adapter's own `read_delta`, or `None` when it is the one of the base class."""
+def _keys_beside_text(provider: OpenAICompatibleProvider) -> tuple[str, ...]:
+    """Return the fields of a delta that count beside its text.
+
+    An adapter with a `read_delta` of its own reads every delta: whatever stands in one counts.
+    """
     from .openai_compatible import OpenAICompatibleProvider
 
     own = getattr(provider.read_delta, "__func__", provider.read_delta)
-    return None if own is OpenAICompatibleProvider.read_delta else own
+    if own is not OpenAICompatibleProvider.read_delta:
+        return ("content",)
+    return ("tool_calls", "refusal", "function_call", *provider.reasoning_keys)

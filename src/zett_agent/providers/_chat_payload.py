@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -21,6 +20,7 @@ from ..messages import (
     UserMessage,
 )
 from ..model import ServerToolDefinition, ToolDefinition
+from ._arguments_text import encode_arguments
 from ._images import image_url
 from ._names import wire_name
 from .tool_images import expand_tool_images
@@ -88,11 +88,10 @@ def _assistant(message: AssistantMessage, tool_names: Collection[str]) -> ChatMe
 
 
 def _tool_call(call: ToolCall, tool_names: Collection[str]) -> dict[str, Any]:
-    arguments = json.dumps(call.arguments, ensure_ascii=False)
     return {
         "id": call.id,
         "type": "function",
-        "function": {"name": wire_name(call.name, tool_names), "arguments": arguments},
+        "function": {"name": wire_name(call.name, tool_names), "arguments": encode_arguments(call)},
     }
 
 

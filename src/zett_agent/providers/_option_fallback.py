@@ -33,28 +33,31 @@ _OPTIONAL = (
     "think",
     "include",
 )
-# Fields whose name is an everyday word count as named only when the message quotes them.
-_EVERYDAY = frozenset({"include", "think", "reasoning"})
+# Fields whose name is an everyday word count as named only when the message quotes them or says that they
+# are not supported.
+_EVERYDAY = frozenset({"include", "think", "thinking", "reasoning"})
 _EFFORTS = [effort.value for effort in ReasoningEffort]
-_QUOTED_WORD = re.compile(r"""['"`]([a-z]+)['"`]""")
+_WORD = re.compile(r"[a-z]+")
 
 
 class OptionMemory:
     """What the service of one adapter has refused so far, by model."""
 
     def __init__(self) -> None:
-        # Field to the value to send instead, or to `None` for leaving it out.
-        self._refused: dict[str, dict[str, str | None]] = {}
+        # Fields to leave out, and efforts to send instead of those that were refused.
+        self._refused_fields: dict[str, set[str]] = {}
+        self._lower_efforts: dict[str, dict[str, str]] = {}
 
     def apply(self, model: str, body: dict[str, Any]) -> None:
         """Change in `body` what the model is known to refuse. Fields of the caller are not in it yet."""
-        for field, replacement in self._refused.get(model, {}).items():
-            if field not in body:
-                continue
-            if replacement is None or _rank(replacement) >= _rank(body[field]):
-                del body[field]
-            else:
-                body[field] = replacement
+        for field in self._refused_fields.get(model, ()):
+            body.pop(field, None)
+        lower = self._lower_efforts.get(model)
+        if lower:
+            for field in _EFFORT_FIELDS:
+                effort = _effort(body, field)
+                if effort in lower:
+                    _set_effort(body, field, lower[effort])
 
     def learn(
         self,
@@ -80,12 +83,35 @@ class OptionMemory:
         field = _named_field(param, text, [name for name in _OPTIONAL if name in body])
         if field is None or field in caller_fields:
             return False
-        known = self._refused.setdefault(model, {})
-        replacement = _lower_effort(field, body[field], text) if field not in known else None
-        known[field] = replacement
-        how = f"sends {replacement!r} instead" if replacement else "is left out"
-        logger.warning("Model %s refuses %s; it %s from now on: %s", model, field, how, text[:200])
+        sent = _effort(body, field)
+        offered = _lower_effort(sent, text)
+        # The text itself is not logged: it may quote the conversation.
+        if sent is not None and offered is not None:
+            self._lower_efforts.setdefault(model, {})[sent] = offered
+            logger.warning(
+                "Model %s refuses the effort %s; %s is sent instead from now on", model, sent, offered
+            )
+        else:
+            self._refused_fields.setdefault(model, set()).add(field)
+            logger.warning("Model %s refuses the field %s; it is left out from now on", model, field)
         return True
+
+
+_EFFORT_FIELDS = ("reasoning_effort", "reasoning")
+
+
+def _effort(body: Mapping[str, Any], field: str) -> str | None:
+    """Return the effort in a field: the field itself, or the entry of a reasoning object."""
+    if field not in _EFFORT_FIELDS:
+        return None
+    value = body.get(field)
+    effort = value if isinstance(value, str) else read_object(value).get("effort")
+    return effort if isinstance(effort, str) and effort in _EFFORTS else None
+
+
+def _set_effort(body: dict[str, Any], field: str, effort: str) -> None:
+    value = body[field]
+    body[field] = effort if isinstance(value, str) else {**value, "effort": effort}
 
 
 def _complaint(error: object) -> tuple[str, str]:
@@ -102,19 +128,17 @@ def _named_field(param: str, text: str, candidates: list[str]) -> str | None:
         return root if root in candidates else None
     for field in candidates:
         quoted = rf"['\"`]{field}(?:[.\[][^'\"`]*)?['\"`]"
-        plain = rf"(?<![A-Za-z0-9_]){field}(?![A-Za-z0-9_])"
-        if re.search(quoted if field in _EVERYDAY else plain, text):
+        word = rf"(?<![A-Za-z0-9_]){field}(?![A-Za-z0-9_])"
+        unsupported = rf"(?:support(?:s|ed)?|parameter|field|option|argument)s?:?\s+{word}"
+        if re.search(f"{quoted}|{unsupported}" if field in _EVERYDAY else word, text):
             return field
     return None
 
 
-def _lower_effort(field: str, sent: object, text: str) -> str | None:
-    """Return the nearest lower effort that the message offers, if it is about the value of an effort."""
-    if field != "reasoning_effort" or sent not in _EFFORTS:
+def _lower_effort(sent: str | None, text: str) -> str | None:
+    """Return the nearest lower effort that a message offers instead of `sent`."""
+    if sent is None:
         return None
-    offered = [word for word in _QUOTED_WORD.findall(text) if word in _EFFORTS and _rank(word) < _rank(sent)]
-    return max(offered, key=_rank, default=None)
-
-
-def _rank(effort: object) -> int:
-    return _EFFORTS.index(str(effort)) if str(effort) in _EFFORTS else len(_EFFORTS)
+    below = _EFFORTS[: _EFFORTS.index(sent)]
+    offered = [word for word in _WORD.findall(text) if word in below]
+    return max(offered, key=_EFFORTS.index, default=None)

@@ -10,6 +10,7 @@ from .._text import encodable, encodable_json
 from ..messages import AssistantMessage, ToolCall
 from ..model import ModelEvent, ModelResponse, ModelUsage, ServerToolCall, ServerToolResult, ToolCallDelta
 from ..stop import StopInfo, StopReason
+from ._failures_in_stream import stream_failure
 from ._names import UNNAMED_TOOL, unique_call_id
 from ._responses_items import (
     arguments_text,
@@ -26,14 +27,9 @@ from ._responses_items import (
 )
 from ._surrogates import SurrogateJoiner
 from .base import (
-    TRANSIENT_CODES,
-    ProviderError,
     ProviderResponseError,
-    auth_error,
-    http_error,
     mark_transient,
 )
-from .http_errors import read_failure
 from .stop_reasons import refusal_from_response_error
 from .tool_arguments import tool_call_from_arguments
 from .wire import JsonObject, read_int, read_object, read_objects, read_str
@@ -387,7 +383,7 @@ class ResponsesDecoder:
         details: JsonObject = encodable_json(said)
         refusal = refusal_from_response_error(details)
         if refusal is None and not self._emitted:
-            failure = _failure(self._provider_name, details)
+            failure = stream_failure(self._provider_name, details)
             # The published library has the service's words there, and programs may look for them.
             raise failure from RuntimeError(str(failure))
         events = self._flush()
@@ -413,27 +409,6 @@ def _interrupted(error: JsonObject) -> StopInfo:
     fields = {name: error[name] for name in ("code", "message", "type") if error.get(name) is not None}
     message = read_str(error.get("message")) or None
     return StopInfo(StopReason.INTERRUPTED, "error", "error", message, detail={"error": fields})
-
-
-def _failure(provider_name: str, error: JsonObject) -> ProviderError:
-    """Return the error for a failure that came before anything was said."""
-    failure = read_failure(content_type=None, text="", parsed={"error": error})
-    codes = [code for name in ("code", "type", "status") if (code := read_str(error.get(name)).strip())]
-    said = failure.reason or "the service reported a failure"
-    message = f"{provider_name}: {said}{f' ({codes[0][:200]})' if codes else ''}"
-    status = read_int(error.get("code"))
-    if status == 401:
-        result: ProviderError = auth_error(provider_name, status, failure)
-    elif 400 <= status <= 599:
-        result = http_error(status, failure, f"{message} (HTTP {status} within the stream)")
-    else:
-        result = ProviderResponseError(message)
-    if "insufficient_quota" in codes:
-        mark_transient(result, transient=False)
-    elif any(code in TRANSIENT_CODES for code in codes):
-        mark_transient(result, transient=True)
-    result.error_code = codes[0][:200] if codes else None
-    return result
 
 
 def _own_id(item: Mapping[str, Any], *names: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Collection, Mapping
-from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from .._text import encodable
@@ -254,35 +253,31 @@ class OpenAICompatibleProvider(RetryingProvider):
         for attempt in range(MAX_FALLBACKS + 1):
             body = self._body(request)
             try:
-                async with aclosing(self._send(request, body)) as events:
-                    async for event in events:
-                        yield event
+                async with self._http.post(self._path, self._encode(body), timeout=self.timeout) as response:
+                    decoder = self._decoder(request)
+                    async for batch in response.batches():
+                        for data in batch:
+                            for event in decoder.feed(data):
+                                yield event
+                        if decoder.finished:
+                            break
+                    last = decoder.end(response)
+                for event in last:
+                    yield event
                 return
             except StatusFailure as failure:
                 if attempt < MAX_FALLBACKS and self._learn(failure, body):
                     continue
                 error = with_status_details(self.status_error(failure), failure)
                 if not isinstance(error, ProviderRefusalError):
-                    raise error from None
-                yield self._refusal(error.stop)
-                return
+                    raise error from failure
+                refusal = error.stop
+            yield self._refusal(refusal)
+            return
 
-    async def _send(self, request: ModelRequest, body: JsonObject) -> AsyncGenerator[ModelEvent, None]:
-        """Send one request and decode its answer."""
-        path = _RESPONSES_PATH if self.response else _CHAT_PATH
-        async with self._http.post(path, self._encode(body), timeout=self.timeout) as response:
-            decoder = self._decoder(request)
-            async for batch in response.batches():
-                for data in batch:
-                    for event in decoder.feed(data):
-                        yield event
-                    if decoder.finished:
-                        break
-                if decoder.finished:
-                    break
-            last = decoder.end(response)
-        for event in last:
-            yield event
+    @property
+    def _path(self) -> str:
+        return _RESPONSES_PATH if self.response else _CHAT_PATH
 
     def _decoder(self, request: ModelRequest) -> _Decoder:
         if not self.response:
@@ -362,6 +357,11 @@ class OpenAICompatibleProvider(RetryingProvider):
             body=body,
             caller_fields=self.extra_body,
         )
+
+    def _redacted(self, error: JsonObject) -> JsonObject:
+        """Return an error that a service reported inside its answer, without credentials it may echo."""
+        redact = self._http.redact
+        return {name: redact(value) if isinstance(value, str) else value for name, value in error.items()}
 
     def _refusal(self, stop: StopInfo) -> ModelEvent:
         message = AssistantMessage(provider=self.provider_name, model=self.model)

@@ -19,6 +19,11 @@ __all__ = [
 
 MAX_DEPTH = 128
 
+# Repairing guesses, and on hostile text its time grows with the square of the length: what is larger than
+# any slip of a model is sent back instead.
+_MAX_REPAIR_LENGTH = 64 * 1024
+_MAX_REPAIR_QUOTES = 400
+
 # Finish reasons after which the text may be cut anywhere, so that "repairing" it would invent its end.
 _OUTPUT_LIMITS = frozenset({"max_tokens", "length", "max_output_tokens", "model_context_window_exceeded"})
 _INCOMPLETE = frozenset({None, "", "incomplete"})
@@ -65,10 +70,11 @@ def decode_tool_arguments(payload: str, *, index: int, repair: bool = True) -> d
 
 
 def _repaired(text: str, index: int) -> object:
+    if len(text) > _MAX_REPAIR_LENGTH or text.count('"') > _MAX_REPAIR_QUOTES or _depth(text) > MAX_DEPTH:
+        raise ToolArgumentsError(f"arguments of call {index} are not valid JSON and too large to repair")
     import json_repair
 
     try:
-        # What stands behind the object decides whether this is one object or several.
         value: object = json_repair.loads(text, skip_json_loads=True)
     except RecursionError as cause:
         raise ToolArgumentsError(_too_deep(index)) from cause
@@ -93,6 +99,18 @@ def _check(arguments: dict[str, Any], index: int) -> None:
             return
         level = below
     raise ToolArgumentsError(_too_deep(index))
+
+
+def _depth(text: str) -> int:
+    """Return how deep brackets are nested in `text`, those in strings counted too."""
+    depth = deepest = 0
+    for character in text:
+        if character in "{[":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif character in "}]":
+            depth -= 1
+    return deepest
 
 
 def _too_deep(index: int) -> str:
