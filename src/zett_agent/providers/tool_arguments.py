@@ -21,7 +21,7 @@ MAX_DEPTH = 128
 
 # Repairing guesses, and on hostile text its time grows with the square of the length: what is larger than
 # any slip of a model is sent back instead.
-_MAX_REPAIR_LENGTH = 64 * 1024
+_MAX_REPAIR_LENGTH = 16 * 1024
 _MAX_REPAIR_QUOTES = 400
 
 # Finish reasons after which the text may be cut anywhere, so that "repairing" it would invent its end.
