@@ -101,6 +101,8 @@ if TYPE_CHECKING:
     from .providers.base import ProviderRefusalError as ProviderRefusalError
     from .providers.base import ProviderResponseError as ProviderResponseError
     from .providers.base import ProviderTimeoutError as ProviderTimeoutError
+    from .providers.deepseek import DeepSeekProvider as DeepSeekProvider
+    from .providers.openai_compatible import OpenAICompatibleProvider as OpenAICompatibleProvider
     from .resume import ResumeKind as ResumeKind
     from .resume import ResumePoint as ResumePoint
     from .resume import classify_resume as classify_resume
@@ -210,6 +212,8 @@ _MODULES = {
     "ProviderRefusalError": ".providers.base",
     "ProviderResponseError": ".providers.base",
     "ProviderTimeoutError": ".providers.base",
+    "DeepSeekProvider": ".providers.deepseek",
+    "OpenAICompatibleProvider": ".providers.openai_compatible",
     "ResumeKind": ".resume",
     "ResumePoint": ".resume",
     "classify_resume": ".resume",
