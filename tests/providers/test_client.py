@@ -240,6 +240,7 @@ async def test_json_lines() -> None:
     assert await collect(TinyProvider(transport=answering(200, content=lines), lines=True)) == "ab"
 
 
+@pytest.mark.no_cover  # measures time
 async def test_20_31_a_large_error_page_costs_little() -> None:
     for piece in (b"<script>", b"<title", b"<", b"<h1>", b"<!--", b"</script", b"&#", b"<style><"):
         page = piece * (2_000_000 // len(piece))

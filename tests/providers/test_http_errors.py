@@ -85,6 +85,7 @@ def test_reading_a_web_page(page: str, title: str | None, preview: str) -> None:
     assert (failure.title, failure.preview, failure.reason) == (title, preview, None)
 
 
+@pytest.mark.no_cover  # measures time
 @pytest.mark.parametrize(
     "piece",
     ["<script>", "<script", "</script", "<", "<h1>", "<title>", "<title", "<!--", "&", "&#", "<a ", ">", " "],
