@@ -96,7 +96,7 @@ async def test_extension_that_fails_from_some_call_on_cannot_hide_the_first_erro
         saboteur.error = None
         rig.check(where=where, open_tail=True)
         await rig.check_next_run(where)
-        at += 1
+        at += 2
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)

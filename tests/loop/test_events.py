@@ -404,6 +404,9 @@ async def test_ev8_foreign_session_wrong_phase_and_after_the_run() -> None:
     with pytest.raises(AgentProtocolError) as caught:
         await probe.contexts[0].emit(late)
     assert "custom" in str(caught.value) and "s" in str(caught.value)  # B-EV4
+    steering = SteeringMessageEvent(UserMessage(content="late"))
+    with pytest.raises(AgentProtocolError, match=r"(?i)steering.*session s"):
+        await probe.contexts[0].publish(steering)
     await agent.run("go", config=AgentRunConfig("t"), model=RawModel(answer()))
     with pytest.raises(AgentProtocolError):
         await probe.contexts[1].emit(AgentEvent(AgentEventType.CUSTOM, "t", name="late"))

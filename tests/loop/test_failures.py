@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import aclosing, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -100,7 +100,6 @@ async def test_a18_b_a3_error_of_a_hook_reaches_the_caller_unchanged(
     if isinstance(error, Exception):
         for probe in (first, last):
             assert probe.trace[-1] == f"H:on_error {error_type.__name__}"
-    assert f"H:{hook}" not in " ".join(last.trace).replace("on_tool_call", "")[: len(f"H:{hook}") - 1]
     point = await agent.resume_point(config=S)
     assert (None if point is None else point.kind.value) == RESUME_AFTER_FAILURE[hook]
     await assert_free_and_usable(agent)
@@ -189,8 +188,24 @@ async def test_error_of_on_error_becomes_a_note_and_the_others_still_run() -> No
     )
     with pytest.raises(RuntimeError, match="model") as caught:
         await agent.run("go", config=S)
-    assert "in on_error" in notes(caught.value) or not hasattr(caught.value, "add_note")
+    assert "in on_error" in notes(caught.value)
     assert last.trace[-1] == "H:on_error RuntimeError"
+    await assert_free_and_usable(agent)
+
+
+async def test_error_that_takes_no_note_is_raised_all_the_same() -> None:
+    @dataclass(frozen=True)
+    class Frozen(Exception):
+        text: str
+
+    def fail(*_: Any) -> None:
+        raise ValueError("in on_error")
+
+    error = Frozen("model")
+    agent = await Agent.create(RawModel([error]), extensions=[Probe(on_error=fail)])
+    with pytest.raises(Frozen) as caught:
+        await agent.run("go", config=S)
+    assert caught.value is error
     await assert_free_and_usable(agent)
 
 
@@ -205,7 +220,7 @@ async def test_b_a11_failing_subscriber_of_the_terminal_transition_silences_nobo
     )
     with pytest.raises(RuntimeError, match="model") as caught:
         await agent.run("go", config=S)
-    assert "in on_event" in notes(caught.value) or not hasattr(caught.value, "add_note")
+    assert "in on_event" in notes(caught.value)
     assert last.trace[-2:] == ["E:generating>failed", "H:on_error RuntimeError"]
 
 
@@ -255,7 +270,7 @@ async def test_b_a12_cleanup_error_is_a_note_on_the_cancellation_and_a_log_recor
     # B-A1: the session is free and terminal whatever the subscriber does
     assert agent.get_state("s").phase is AgentPhase.CANCELLED
     assert "disk full" in caplog.text
-    assert "disk full" in notes(caught.value) or not hasattr(caught.value, "add_note")
+    assert "disk full" in notes(caught.value)
     await assert_free_and_usable(agent)
 
 

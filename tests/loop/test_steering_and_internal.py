@@ -576,9 +576,8 @@ async def test_b_a10_discarded_input_is_counted_on_the_error_and_readable() -> N
         (UserMessage, "S2"),
         (AgentMessage, "I"),
     ]
-    if hasattr(caught.value, "add_note"):
-        notes = " ".join(caught.value.__notes__)
-        assert ("3" in notes) or ("2" in notes and "1" in notes)
+    notes = " ".join(caught.value.__notes__)
+    assert ("3" in notes) or ("2" in notes and "1" in notes)
     assert [m.content for m in agent.steering.take_unconsumed("s")] == ["S1", "S2"]
     assert agent.steering.take_unconsumed("s") == ()
 
@@ -658,7 +657,7 @@ async def test_im5_x6_an_accepted_message_is_never_lost_by_the_race_with_the_end
         while not stop.is_set():
             number += 1
             session_id = current[0]
-            # A few for each run: a thread that sends faster than messages are answered keeps it going for ever.
+            # A few for each run: a thread that sends faster than the model answers keeps it going for ever.
             if len(accepted[session_id]) < 5 and sends(agent, session_id, f"m{number}"):
                 accepted[session_id].append(f"m{number}")
             stop.wait(0.0002)
