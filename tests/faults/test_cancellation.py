@@ -74,7 +74,7 @@ async def test_cancelled_once_after_each_step(shape: Shape, mode: str) -> None:
     assert steps > 20
 
 
-@pytest.mark.parametrize("distance", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize("distance", [1, 2, 5])
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 async def test_b_a2_cancelled_again_during_the_cleanup(shape: Shape, distance: int) -> None:
     mode = "run" if distance % 2 else "stream"
@@ -85,7 +85,7 @@ async def test_b_a2_cancelled_again_during_the_cleanup(shape: Shape, distance: i
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 async def test_b_a2_cancelled_at_every_step_from_one_on(shape: Shape, mode: str) -> None:
     """As an enclosing cancel scope does that repeats its cancellation until everybody has left."""
-    await sweep(shape, mode, lambda at: lambda step: step >= at, stride=2)
+    await sweep(shape, mode, lambda at: lambda step: step >= at, stride=3)
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
@@ -129,7 +129,7 @@ async def test_every_task_cancelled_after_each_step(shape: Shape, mode: str) -> 
         await rig.check_next_run(where)
         if outcome.steps < at:
             break
-        at += 1
+        at += 2
 
 
 async def test_anyio_cancel_scope_that_repeats_its_cancellation() -> None:

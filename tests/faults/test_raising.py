@@ -11,8 +11,6 @@ from support.loop_faults import SESSION, SHAPES, Abort, Outcome, Rig, Saboteur, 
 from zett_agent.events import AgentPhase
 from zett_agent.messages import ToolMessage
 
-KINDS = [KeyError, Abort]
-
 
 def failed_call(saboteur: Saboteur) -> str | None:
     """The call whose own `after_tool` raised first: it stays without result."""
@@ -64,8 +62,7 @@ async def sweep(
     return at
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("priority", [1, 200], ids=["first", "last"])
+@pytest.mark.parametrize(("priority", "kind"), [(1, KeyError), (200, Abort)], ids=["first", "last"])
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 async def test_error_in_each_call_of_an_extension(
     shape: Shape, priority: int, kind: type[BaseException]
