@@ -503,6 +503,7 @@ async def cleanup_cost(waiting: int) -> tuple[float, float]:
     return failed, cancelled
 
 
+@pytest.mark.no_cover  # measures time
 async def test_ex7_cleanup_touches_only_the_requests_own_waits() -> None:
     few = min([(await cleanup_cost(10))[0] for _ in range(3)])
     small = [await cleanup_cost(300) for _ in range(3)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import gc
+import threading
 import time
 from contextlib import aclosing
 from typing import Any
@@ -359,6 +360,32 @@ async def test_agent_works_on_one_loop_after_another() -> None:
         UserMessage,
         AssistantMessage,
     ]
+
+
+def test_a_session_is_claimed_once_among_threads_with_loops_of_their_own() -> None:
+    agent = asyncio.run(Agent.create(RawModel([0.05, response("x")], repeat=True)))
+    barrier = threading.Barrier(8)
+    outcomes: list[str] = []
+
+    def claim(session_id: str) -> None:
+        barrier.wait()
+        try:
+            outcomes.append(asyncio.run(agent.run("go", config=AgentRunConfig(session_id))).content)
+        except AgentProtocolError:
+            outcomes.append("conflict")
+
+    for sessions, expected in (
+        (["s"] * 8, ["conflict"] * 7 + ["x"]),
+        ([f"s{n}" for n in range(8)], ["x"] * 8),
+    ):
+        outcomes.clear()
+        threads = [threading.Thread(target=claim, args=(session_id,)) for session_id in sessions]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(outcomes) == expected
+        assert not agent.pending
 
 
 # B-A14

@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable
 from statistics import median
 from typing import Any
 
+import pytest
+
 from support.loop_models import RawModel, answer, asks, response, text
 from support.loop_probe import Probe, Seed
 from support.loop_tools import make_tool
@@ -17,6 +19,8 @@ from zett_agent.extensions.base import AgentExtension
 from zett_agent.extensions.events import MessageAppendedEvent
 from zett_agent.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from zett_agent.model import ModelEvent, ModelUsage
+
+pytestmark = pytest.mark.no_cover  # measures time
 
 S = AgentRunConfig(session_id="s")
 MS = 1_000_000
