@@ -38,8 +38,13 @@ def encodable_json(value: Any) -> Any:
 def _has_surrogates(value: Any) -> bool:
     # Without recursion: this runs for all data, however deep a model nested it.
     pending = [value]
+    seen: set[int] = set()  # arguments that a program built by hand may contain themselves
     while pending:
         item = pending.pop()
+        if isinstance(item, (dict, list)):
+            if id(item) in seen:  # pyright: ignore[reportUnknownArgumentType]
+                continue
+            seen.add(id(item))  # pyright: ignore[reportUnknownArgumentType]
         if isinstance(item, str):
             if not item.isascii() and _SURROGATE.search(item) is not None:
                 return True

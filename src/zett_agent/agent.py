@@ -121,6 +121,8 @@ class Agent(AgentPhaseTransitionMixin, SyncMethodsMixin):
 
             extensions = (InMemoryMessageAccumulator(), ToolGuidelinesExtension())
         for extension in extensions:
+            if isinstance(extension, type):
+                raise TypeError(f"extensions must be objects; write {extension.__name__}() to make one")
             if isinstance(extension, (InternalMessageExtension, SteeringExtension)):
                 raise ValueError(f"{type(extension).__name__} is built-in and cannot be supplied")
         self._internal_messages = InternalMessageExtension()
@@ -429,6 +431,8 @@ class Agent(AgentPhaseTransitionMixin, SyncMethodsMixin):
                 "Agent is not initialized; use Agent.create() or await agent.initialize()"
             )
         config = config or self._config
+        if not isinstance(config, AgentRunConfig):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"config must be an AgentRunConfig, not {config!r}")
         config = AgentRunConfig(
             config.session_id or new_uuid7(),
             config.request_id or new_uuid7(),
@@ -439,6 +443,8 @@ class Agent(AgentPhaseTransitionMixin, SyncMethodsMixin):
             model = self.model
         if model is None:
             raise AgentProtocolError("Agent has no default model; pass model=... to this call")
+        if not callable(getattr(model, "stream", None)):
+            raise TypeError(f"model must be an AgentModel with a stream method, not {model!r}")
         if self._agent_tools is None or not self._agent_tools.matches(self.tools):
             self._agent_tools = AgentTools(self.tools)
         return RunSetup(
@@ -489,6 +495,9 @@ def _require_count(value: object, name: str) -> None:
 
 
 def _tools_by_name(tools: Sequence[AgentTool]) -> dict[str, AgentTool]:
+    for candidate in tools:
+        if not isinstance(candidate, AgentTool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"tools must be AgentTool objects, not {candidate!r}; decorate it with @tool")
     by_name = {tool.name: tool for tool in tools}
     if len(by_name) != len(tools):
         names = [tool.name for tool in tools]

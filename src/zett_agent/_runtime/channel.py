@@ -150,9 +150,17 @@ class EventChannel(AgentEventQueue):
         """Whether no event waits to be taken."""
         return not self._pending
 
+    def abandon(self) -> None:
+        """The consumer is gone: drop what is pending, and let producers go on without it."""
+        self.consumed = False
+        self._release_waiters()
+
     def end(self) -> None:
         """Drop what is pending, release every producer and let the consumer see the end."""
         self._closed = True
+        self._release_waiters()
+
+    def _release_waiters(self) -> None:
         waiters = [waiter for _, waiter in self._pending]
         self._pending.clear()
         for waiter in (*waiters, self._held, self._drained, self._wake_consumer):

@@ -27,10 +27,16 @@ def clean_message(message: AnyMessage) -> None:
     They come from terminals, models and files, and would make every later request, database write and
     log of the session fail. A message without any, which is nearly every message, is not touched.
     """
-    clean = _CLEANERS.get(type(message)) or next(
-        cleaner for base, cleaner in _CLEANERS.items() if isinstance(message, base)
-    )
+    clean = _CLEANERS.get(type(message)) or _inherited_cleaner(message)
     clean(message)
+
+
+def _inherited_cleaner(message: object) -> Callable[[Any], None]:
+    for base, cleaner in _CLEANERS.items():
+        if isinstance(message, base):
+            return cleaner
+    kind = type(message).__name__
+    raise TypeError(f"A conversation holds messages, not {kind}; use UserMessage(content=...)")
 
 
 def _clean_text(message: SystemMessage | AgentMessage) -> None:
@@ -58,7 +64,12 @@ def _clean_answer(message: AssistantMessage) -> None:
         message.content = encodable(message.content)
     if message.reasoning is not None and not message.reasoning.isascii():
         message.reasoning = encodable(message.reasoning)
+    for name in ("provider", "model"):
+        text = getattr(message, name)
+        if text is not None and not text.isascii():
+            setattr(message, name, encodable(text))
     for call in message.tool_calls:
+        call.id = encodable(call.id)
         call.name = encodable(call.name)
         call.arguments = encodable_json(call.arguments)
 

@@ -299,9 +299,10 @@ class AgentRunContext:
         if not self._queued_appends:
             return
         queued, self._queued_appends = self._queued_appends, {}
-        if self._queue_in_order:
-            ordered = list(queued.values())
-        else:
+        ordered = list(queued.values())
+        # Nearly always they are the last messages, in order; then the rest of the history is not looked at.
+        tail = self.state._history[-len(ordered) :]
+        if not self._queue_in_order or [id(m) for m in tail] != [id(entry.message) for entry in ordered]:
             found = {id(message): None for message in self.state._history if id(message) in queued}
             ordered = [queued[key] for key in found]
         self._queue_in_order = True

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..extensions.base import HOOK_NAMES, AgentExtension, hook_type_error, overrides, received_events
+from .gone import loop_is_gone
 
 if TYPE_CHECKING:
     from ..extensions.events import ExtensionEvent
@@ -64,12 +66,13 @@ class Hooks:
     ) -> list[BaseException]:
         """Await `hook` of each of `extensions` whatever the others raise; return what they raised."""
         errors: list[BaseException] = []
+        loop = asyncio.get_running_loop()
         for extension in extensions:
             try:
                 await call_hook(extension, hook, *arguments)
-            except GeneratorExit:
-                raise
             except BaseException as error:
+                if loop_is_gone(loop):
+                    raise
                 errors.append(error)
         return errors
 

@@ -142,38 +142,50 @@ class ModelStep:
         channel = self._run.channel
         consumed = channel.consumed
         quiet = self._tracker._quiet
-        relayed = 0
+        received = 0
         response: ModelResponse | None = None
         async for event in stream:
             if not isinstance(event, ModelEvent):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise AgentProtocolError(
                     f"Model {self._model_name} must yield ModelEvent objects, not {type(event).__name__}"
                 )
+            if not consumed:
+                received += 1
+                if received % RUN_AHEAD == 0:
+                    await asyncio.sleep(0)  # a model that never waits must not block the event loop
             if response is None and quiet(event):
                 # The path of nearly all events: a delta on no boundary, handed over without waiting.
-                if consumed:
-                    if channel.push(self._relay_event(event)):
-                        await channel.drain()
-                else:
-                    relayed += 1
-                    if relayed % RUN_AHEAD == 0:
-                        await asyncio.sleep(0)  # a model that never waits must not block the event loop
+                if consumed and channel.push(self._relay_event(event)):
+                    await channel.drain()
             else:
                 await self._observe(event)
                 if event.type == ModelEventType.RESPONSE:
                     response = event.response
         if response is None:
             raise AgentProtocolError(f"Model {self._model_name} ended its stream without a response")
-        if not isinstance(response.message, AssistantMessage):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise AgentProtocolError(
-                f"Model {self._model_name} must answer with an AssistantMessage, "
-                f"not {type(response.message).__name__}"
-            )
+        self._check_message(response.message)
         return response
+
+    def _check_message(self, message: Any) -> None:
+        """Refuse an answer of the wrong shape before it becomes part of the history."""
+        if not isinstance(message, AssistantMessage):
+            wrong = f"answer with an AssistantMessage, not {type(message).__name__}"
+        elif not isinstance(message.content, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            wrong = f"give its message a str as content, not {type(message.content).__name__}"
+        elif not isinstance(message.reasoning, (str, type(None))):  # pyright: ignore[reportUnnecessaryIsInstance]
+            wrong = f"give its message a str or None as reasoning, not {type(message.reasoning).__name__}"
+        elif not _are_calls(message.tool_calls):
+            wrong = "give its message a tuple of ToolCall with str ids and names and dict arguments"
+        else:
+            message.tool_calls = tuple(message.tool_calls)
+            return
+        raise AgentProtocolError(f"Model {self._model_name} must {wrong}")
 
     async def _observe(self, event: ModelEvent) -> None:
         """Relay an event that lies on a boundary or is not a delta."""
         run = self._run
+        if event.type not in _RELAYED and event.type != ModelEventType.RESPONSE:
+            raise AgentProtocolError(f"Model {self._model_name} sent an unknown event type: {event.type!r}")
         await run.channel.drain()
         self._tracker._waited_ns = run.channel.waited_ns - self._waited_before
         for boundary in await self._tracker.observe(run.context, event):
@@ -257,6 +269,16 @@ class ModelStep:
         elif not stop.ok:
             message.stop = stop
         return response
+
+
+def _are_calls(calls: Any) -> bool:
+    return isinstance(calls, (tuple, list)) and all(
+        isinstance(call, ToolCall)
+        and isinstance(call.id, str)  # pyright: ignore[reportUnnecessaryIsInstance]
+        and isinstance(call.name, str)  # pyright: ignore[reportUnnecessaryIsInstance]
+        and isinstance(call.arguments, dict)  # pyright: ignore[reportUnnecessaryIsInstance]
+        for call in cast("list[Any]", calls)
+    )
 
 
 def _with_unique_ids(calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:

@@ -14,7 +14,10 @@ def add_note(error: BaseException, note: str) -> None:
     notes = getattr(error, "__notes__", None)
     if not isinstance(notes, list):
         notes = []
-        error.__notes__ = notes  # pyright: ignore[reportAttributeAccessIssue]
+        try:
+            error.__notes__ = notes  # pyright: ignore[reportAttributeAccessIssue]
+        except AttributeError:
+            return  # a frozen exception: it is raised as it is, and the log has the rest
     notes.append(note)  # pyright: ignore[reportUnknownMemberType]
 
 

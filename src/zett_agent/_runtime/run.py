@@ -456,7 +456,6 @@ class Run:
         task = self._task
         assert task is not None
         self.cancelling = True
-        self.channel.consumed = False
         if loop_is_gone(task.get_loop()):
             self._release()  # nothing can be awaited any more
             return
@@ -468,6 +467,8 @@ class Run:
         loop = asyncio.get_running_loop()
         if not task.done():
             task.cancel()
+        # Only now, so that the run does not go on past the event that its consumer left at.
+        self.channel.abandon()
         while not task.done():
             try:
                 timeout = None if deadline is None else max(0.0, deadline - loop.time())

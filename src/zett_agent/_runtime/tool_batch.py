@@ -88,6 +88,7 @@ class ToolBatch:
         nothing is emitted.
         """
         errors: list[BaseException] = []
+        loop = asyncio.get_running_loop()
         for entry in self._entries:
             if self._run.abandoned:
                 break
@@ -102,9 +103,9 @@ class ToolBatch:
             entry.settled = True
             try:
                 await self._run.context.append_message(message, timing)
-            except GeneratorExit:
-                raise
             except BaseException as error:
+                if loop_is_gone(loop):
+                    raise
                 errors.append(error)
         return errors
 
@@ -164,7 +165,7 @@ class ToolBatch:
         """Run one parallel call; return what is not an `Exception`, because that ends the request."""
         try:
             async with slot:
-                await self._execute(entry)
+                await self._execute(entry, own_task=True)
         except asyncio.CancelledError:
             raise
         except BaseException as fatal:
@@ -190,8 +191,12 @@ class ToolBatch:
         if cancelled is not None:
             raise cancelled
 
-    async def _execute(self, entry: _Entry) -> None:
-        """Run middleware and handler of one call and keep the outcome."""
+    async def _execute(self, entry: _Entry, *, own_task: bool = False) -> None:
+        """Run middleware and handler of one call and keep the outcome.
+
+        In a task of its own a call is cancelled for the request by `_stop` only; whatever else cancels that
+        task concerns the tool alone. Otherwise the task is the request's.
+        """
         started_at, started = datetime.now(timezone.utc), time.monotonic_ns()
         content: UserContent
         error: Exception | None = None
@@ -201,7 +206,8 @@ class ToolBatch:
         try:
             content = await self._invoke(entry.call)
         except asyncio.CancelledError as cause:
-            if self._stopping or self._run.cancelling or _cancellations() > cancellations:
+            request_cancelled = self._stopping or self._run.cancelling
+            if request_cancelled or (not own_task and _cancellations() > cancellations):
                 raise
             # Nobody cancelled the request: the tool awaited something that was cancelled elsewhere.
             error = internal_cancellation(entry.call, cause)

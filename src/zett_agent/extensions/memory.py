@@ -21,8 +21,9 @@ class _Conversation:
         self.messages = messages
         # Whether a system message is remembered; nearly always not.
         self.has_sticky = False
-        # Messages that were in the state already and whose append event may still come.
-        self.seeded = {id(message) for message in messages}
+        # Messages of the first request that were in the state already and whose append event may still
+        # come. The objects are kept with their ids, which are free for others once an object is gone.
+        self.seeded = {id(message): message for message in messages}
 
 
 class InMemoryMessageAccumulator(AgentExtension):
@@ -59,6 +60,8 @@ class InMemoryMessageAccumulator(AgentExtension):
         if conversation is None:
             dialogue = [message for message in state if _is_dialogue(message)]
             conversation = self._conversations[context.session_id] = _Conversation(dialogue)
+        else:
+            conversation.seeded.clear()
         remembered = conversation.messages
         if conversation.has_sticky:
             remembered = [
@@ -76,6 +79,7 @@ class InMemoryMessageAccumulator(AgentExtension):
                 self._remember(context, event.message)
         elif isinstance(event, CompactionEvent):
             conversation = self._conversation(context)
+            conversation.seeded.clear()
             conversation.messages = [message for message in context.state.messages if _is_dialogue(message)]
 
     def _conversation(self, context: AgentRunContext) -> _Conversation:
@@ -87,7 +91,7 @@ class InMemoryMessageAccumulator(AgentExtension):
     def _remember(self, context: AgentRunContext, message: AnyMessage) -> None:
         conversation = self._conversation(context)
         if id(message) in conversation.seeded:
-            conversation.seeded.discard(id(message))
+            del conversation.seeded[id(message)]
             return
         if isinstance(message, SystemMessage):
             # A sticky instruction is added anew by each request; it must not pile up.

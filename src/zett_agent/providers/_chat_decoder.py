@@ -12,6 +12,7 @@ from ..model import ModelEvent, ModelResponse, ModelUsage
 from ..stop import StopInfo, StopReason, classify_stop
 from ._chat_tool_calls import ChatToolCalls
 from ._failures_in_stream import stream_failure
+from ._service_text import service_text
 from ._surrogates import SurrogateJoiner
 from .stop_reasons import withhold_replay_blocks
 from .wire import JsonObject, read_object, read_objects, read_str
@@ -156,10 +157,10 @@ class ChatDecoder:
                 self._feed_delta(self._provider.read_delta(entries), events)
         finish_reason = choice.get("finish_reason")
         if finish_reason:
-            self._finish_reason = read_str(finish_reason) or self._finish_reason
+            self._finish_reason = service_text(read_str(finish_reason)) or self._finish_reason
         native = choice.get("native_finish_reason")
         if native:
-            self._native_finish_reason = read_str(native) or self._native_finish_reason
+            self._native_finish_reason = service_text(read_str(native)) or self._native_finish_reason
         if not usage and choice.get("usage"):
             self._usage = read_object(choice["usage"]) or self._usage
         if events:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, cast
 
 from ..model import ReasoningEffort
-from .wire import read_object, read_str
+from .wire import read_object, read_objects, read_str
 
 __all__ = ["MAX_FALLBACKS", "OptionMemory"]
 
@@ -86,8 +86,9 @@ class OptionMemory:
         sent = _effort(body, field)
         offered = _lower_effort(sent, text)
         # The text itself is not logged: it may quote the conversation.
-        if sent is not None and offered is not None:
-            self._lower_efforts.setdefault(model, {})[sent] = offered
+        lower = self._lower_efforts.setdefault(model, {})
+        if sent is not None and offered is not None and sent not in lower.values():
+            lower[sent] = offered
             logger.warning(
                 "Model %s refuses the effort %s; %s is sent instead from now on", model, sent, offered
             )
@@ -118,7 +119,12 @@ def _complaint(error: object) -> tuple[str, str]:
     if isinstance(error, str):
         return "", error
     details = read_object(error)
-    return read_str(details.get("param")), read_str(details.get("message"))
+    for entry in read_objects(details.get("detail")):  # as FastAPI reports what it cannot accept
+        location = cast("list[Any]", entry["loc"]) if isinstance(entry.get("loc"), list) else []
+        field = next((read_str(name) for name in location if name != "body"), "")
+        if field:
+            return field, read_str(entry.get("msg"))
+    return read_str(details.get("param")), read_str(details.get("message")) or read_str(details.get("detail"))
 
 
 def _named_field(param: str, text: str, candidates: list[str]) -> str | None:

@@ -7,7 +7,7 @@ import functools
 import logging
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ..model import ModelEvent, ModelRequest, RetryOptions, validate_retry
 from ._errors import ProviderConnectionError, ProviderError, ProviderHTTPError, ProviderTimeoutError
@@ -19,7 +19,7 @@ __all__ = ["is_transient", "retry_delay", "retry_model_stream"]
 
 logger = logging.getLogger("zett_agent.providers")
 
-_Provider = TypeVar("_Provider", bound="RetryingProvider")
+_StreamMethod = TypeVar("_StreamMethod", bound=Callable[..., AsyncIterator[ModelEvent]])
 
 _TRANSIENT_STATUSES = {408, 409, 429, *range(500, 600)}
 
@@ -74,9 +74,7 @@ def retry_delay(retry: RetryOptions, attempt: int, error: ProviderError) -> floa
     return None if error.retry_after > retry.max_retry_after else max(delay, error.retry_after)
 
 
-def retry_model_stream(
-    method: Callable[[_Provider, ModelRequest], AsyncIterator[ModelEvent]],
-) -> Callable[[_Provider, ModelRequest], AsyncIterator[ModelEvent]]:
+def retry_model_stream(method: _StreamMethod) -> _StreamMethod:
     """Give a provider's own `stream` method, an async generator, the retry policy of `self.retry`.
 
     The method makes one attempt. As long as it has yielded nothing, a transient `ProviderError` makes it run
@@ -92,10 +90,10 @@ def retry_model_stream(
     """
 
     @functools.wraps(method)
-    def stream(self: _Provider, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    def stream(self: RetryingProvider, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         return _RetriedStream(self, method, request)
 
-    return stream
+    return cast(_StreamMethod, stream)
 
 
 class _RetriedStream(AsyncGenerator[ModelEvent, None]):

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
+from .._text import encodable
+
 __all__ = ["HttpFailure", "failure_message", "read_failure"]
 
 _MAX_INPUT = 64 * 1024
@@ -116,7 +118,7 @@ def _reason(parsed: Any) -> str | None:
 def _shorten(text: str, limit: int) -> str:
     """Return `text` on one line without control characters, cut to `limit` with an ellipsis."""
     # Collapsing only ever shortens, so far more than the limit need not be looked at, unless it is blank.
-    text = " ".join(_CONTROLS.sub("", text).split())
+    text = " ".join(_CONTROLS.sub("", encodable(text)).split())
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
 
 

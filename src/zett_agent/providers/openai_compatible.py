@@ -34,6 +34,7 @@ from ._chat_payload import (
 )
 from ._client import ProviderClient, StatusFailure, StreamResponse
 from ._option_fallback import MAX_FALLBACKS, OptionMemory
+from ._service_text import service_json
 from .base import (
     ProviderError,
     ProviderRefusalError,
@@ -361,7 +362,8 @@ class OpenAICompatibleProvider(RetryingProvider):
     def _redacted(self, error: JsonObject) -> JsonObject:
         """Return an error that a service reported inside its answer, without credentials it may echo."""
         redact = self._http.redact
-        return {name: redact(value) if isinstance(value, str) else value for name, value in error.items()}
+        clean: JsonObject = service_json(error)
+        return {name: redact(value) if isinstance(value, str) else value for name, value in clean.items()}
 
     def _refusal(self, stop: StopInfo) -> ModelEvent:
         message = AssistantMessage(provider=self.provider_name, model=self.model)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ..stop import StopInfo, StopReason
+from ._service_text import service_json
 from .wire import read_object, read_str
 
 __all__ = [
@@ -28,7 +29,7 @@ def refusal_from_status_error(status: int, body: object) -> StopInfo | None:
         status: HTTP status.
         body: The parsed `error` object of the answer.
     """
-    error = read_object(body)
+    error = read_object(service_json(body))
     message = read_str(error.get("message")) or None
     if status == 400 and "content_filter" in (error.get("type"), error.get("code")):
         return StopInfo(
@@ -46,7 +47,7 @@ def refusal_from_status_error(status: int, body: object) -> StopInfo | None:
 
 def refusal_from_response_error(error: object) -> StopInfo | None:
     """Return the stop for an error of a failed Responses stream, or `None` when it is an ordinary failure."""
-    details = read_object(error)
+    details = read_object(service_json(error))
     code = read_str(details.get("code"))
     if code not in RESPONSES_POLICY_ERROR_CODES:
         return None
