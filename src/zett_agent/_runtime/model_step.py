@@ -163,6 +163,8 @@ class ModelStep:
                     response = event.response
         if response is None:
             raise AgentProtocolError(f"Model {self._model_name} ended its stream without a response")
+        if not isinstance(response, ModelResponse):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise AgentProtocolError(f"Model {self._model_name} must answer with a ModelResponse")
         self._check_message(response.message)
         return response
 
@@ -184,6 +186,10 @@ class ModelStep:
     async def _observe(self, event: ModelEvent) -> None:
         """Relay an event that lies on a boundary or is not a delta."""
         run = self._run
+        if event.delta.__class__ is not str:
+            raise AgentProtocolError(
+                f"Model {self._model_name} sent {event.type} with a delta that is no str"
+            )
         if event.type not in _RELAYED and event.type != ModelEventType.RESPONSE:
             raise AgentProtocolError(f"Model {self._model_name} sent an unknown event type: {event.type!r}")
         await run.channel.drain()

@@ -481,9 +481,13 @@ class Run:
             if not done:
                 self._abandon()
                 break
+        self._error = None  # the consumer leaves with an exception of its own
         self._report_late_errors(cause if again is None else again)
         if again is not None:
-            raise again
+            try:
+                raise again
+            finally:
+                del again, cause  # their tracebacks refer to this frame: leave no cycle behind
 
     def _abandon(self) -> None:
         logger.error(

@@ -34,6 +34,8 @@ class _Outcome:
     content: UserContent
     error: Exception | None
     timing: MessageTiming
+    # Whether the handler was cancelled by something else than the request, as far as it could know.
+    cancelled_within: bool = False
 
 
 @dataclass(slots=True)
@@ -94,7 +96,8 @@ class ToolBatch:
                 break
             if entry.settled:
                 continue
-            if entry.outcome is not None:
+            finished = entry.outcome is not None and not (close_unfinished and entry.outcome.cancelled_within)
+            if entry.outcome is not None and finished:
                 message, timing = _result_message(entry.call, entry.outcome), entry.outcome.timing
             elif close_unfinished:
                 message, timing = failed_result(entry.call, CANCELLED_TOOL), MessageTiming.instant()
@@ -200,6 +203,7 @@ class ToolBatch:
         started_at, started = datetime.now(timezone.utc), time.monotonic_ns()
         content: UserContent
         error: Exception | None = None
+        cancelled_within = False
         cancellations = _cancellations()
         meter = WaitMeter()
         token = metered_waits.set(meter)
@@ -210,6 +214,7 @@ class ToolBatch:
             if request_cancelled or (not own_task and _cancellations() > cancellations):
                 raise
             # Nobody cancelled the request: the tool awaited something that was cancelled elsewhere.
+            cancelled_within = True
             error = internal_cancellation(entry.call, cause)
             content = tool_error_text(error)
         except Exception as failure:
@@ -219,7 +224,8 @@ class ToolBatch:
             metered_waits.reset(token)
         duration = max(0, time.monotonic_ns() - started - meter.waited_ns)
         timing = MessageTiming(started_at, datetime.now(timezone.utc), duration)
-        entry.outcome = _Outcome(content, error, timing)
+        entry.outcome = _Outcome(content, error, timing, cancelled_within)
+        error = None  # its traceback refers to this frame: leave no cycle behind
 
     async def _invoke(self, call: ToolCall) -> UserContent:
         if call.error is not None:
@@ -243,6 +249,7 @@ class ToolBatch:
             entry.settled = True  # the hook's contract: a call whose own `after_tool` raised has no result
             raise
         entry.settled = True
+        entry.outcome = None  # nobody needs it any more, and an error in it refers back to the entry
         await run.context.append_message(message, outcome.timing)
         if outcome.error is None:
             await run.emit(AgentEventType.TOOL_COMPLETED, tool_calls=[call], message=message)

@@ -22,7 +22,9 @@ _Message = TypeVar("_Message", "UserMessage", "AgentMessage")
 
 # Operations without a model step: input for one is ignored there, because nothing would ever take it.
 _PASSES = frozenset({"compact", "resume_point"})
+# What was dropped is offered again for so many sessions, and so many messages of each.
 _REMEMBERED_SESSIONS = 16
+_REMEMBERED_MESSAGES = 256
 
 
 class _Inbox(Generic[_Message]):
@@ -47,7 +49,7 @@ class InboxTable(Generic[_Message]):
         self._lock = threading.Lock()
         self._by_context: dict[AgentRunContext, _Inbox[_Message]] = {}
         self._by_session: dict[str, list[_Inbox[_Message]]] = {}
-        self._unconsumed: OrderedDict[str, list[_Message]] = OrderedDict()
+        self._unconsumed: OrderedDict[str, deque[_Message]] = OrderedDict()
 
     def open(self, context: AgentRunContext) -> None:
         """Begin to accept messages for a request.
@@ -75,7 +77,8 @@ class InboxTable(Generic[_Message]):
                 del self._by_session[context.session_id]
             dropped = list(inbox.messages)
             if dropped:
-                self._unconsumed.setdefault(context.session_id, []).extend(dropped)
+                kept = self._unconsumed.setdefault(context.session_id, deque(maxlen=_REMEMBERED_MESSAGES))
+                kept.extend(dropped)
                 self._unconsumed.move_to_end(context.session_id)
                 while len(self._unconsumed) > _REMEMBERED_SESSIONS:
                     self._unconsumed.popitem(last=False)
