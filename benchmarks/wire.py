@@ -13,7 +13,7 @@ import socketserver
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from statistics import median
 from typing import Any
@@ -124,7 +124,7 @@ def serve() -> None:
 
 
 @contextmanager
-def service() -> Iterator[str]:
+def service() -> Generator[str, None, None]:
     with subprocess.Popen([sys.executable, __file__, "serve"], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

@@ -14,6 +14,8 @@ from zett_agent.messages import UserMessage
 from zett_agent.model import ModelRequest
 from zett_agent.providers import DeepSeekProvider
 
+pytestmark = pytest.mark.no_cover  # measures time
+
 REQUEST = ModelRequest([UserMessage(content="hi")])
 
 WIRES = pytest.mark.parametrize("response", [False, True], ids=["chat", "responses"])

@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 import json
+from dataclasses import FrozenInstanceError
 from typing import Any
 
 import pytest
 
 from support.wire_services import NO_RETRY, Answer, RecordingTransport, chat, consume
-from zett_agent.messages import AssistantMessage, UserMessage
-from zett_agent.model import ModelRequest, ModelUsage
+from zett_agent.messages import AgentMessage, AssistantMessage, ImageUrlSource, UserMessage
+from zett_agent.model import (
+    ModelRequest,
+    ModelUsage,
+    ReasoningEffort,
+    ServerToolDefinition,
+    ToolDefinition,
+)
 from zett_agent.providers import (
     OpenAICompatibleProvider,
     ProviderError,
     ProviderHTTPError,
     ProviderRefusalError,
 )
-from zett_agent.providers.openai_compatible import ChatDelta
+from zett_agent.providers.openai_compatible import (
+    ChatDelta,
+    chat_image,
+    chat_message,
+    chat_server_tools,
+    chat_tools,
+    chunk_data,
+    default_chat_stop,
+    low_medium_high,
+    tool_call_deltas,
+)
 from zett_agent.stop import StopInfo, StopReason
 
 REQUEST = ModelRequest([UserMessage(content="hi")], cache_key="k")
@@ -214,3 +231,72 @@ async def test_21_16_a_subclass_of_a_few_lines() -> None:
     assert response["stop"] == {"reason": "end_turn"}
     assert str(transport.requests[0].url) == "https://x.example/v1/chat/completions"
     assert not {"prompt_cache_key", "stream_options"} & transport.body.keys()
+
+
+# -- helpers for subclasses -------------------------------------------------------------------------------
+
+
+def test_20_9_low_medium_high() -> None:
+    assert {effort.value: low_medium_high(effort) for effort in ReasoningEffort} == {
+        "off": "low",
+        "minimal": "low",
+        "low": "low",
+        "medium": "medium",
+        "high": "high",
+        "xhigh": "high",
+        "max": "high",
+        "ultra": "high",
+    }
+
+
+def test_20_15_1_helpers() -> None:
+    assert ChatDelta() == ChatDelta(text="", reasoning="", refusal="", tool_calls=(), replay=())
+    with pytest.raises(FrozenInstanceError):
+        ChatDelta().text = "x"  # type: ignore[misc]
+    assert tool_call_deltas([{"index": 0}, None, "x"]) == ({"index": 0},)
+    assert tool_call_deltas(None) == ()
+    assert chat_message(AgentMessage(content="run")) == {"role": "user", "content": "run"}
+    image = chat_image(ImageUrlSource("https://e.example/a.png"))
+    assert image == {"type": "image_url", "image_url": {"url": "https://e.example/a.png", "detail": "auto"}}
+    assert chat_server_tools([ServerToolDefinition("web", {"max": 1})]) == [{"type": "web", "max": 1}]
+    declared = chat_tools([ToolDefinition("f", "F.", {"type": "object"})])
+    assert declared == [
+        {"type": "function", "function": {"name": "f", "description": "F.", "parameters": {"type": "object"}}}
+    ]
+    assert chunk_data({"choices": []}) == {"choices": []}
+
+
+@pytest.mark.parametrize(
+    ("facts", "stop"),
+    [
+        ({}, StopInfo(StopReason.END_TURN, "stop")),
+        ({"has_tool_calls": True}, StopInfo(StopReason.TOOL_USE, "stop")),
+        ({"refusal_text": "no"}, StopInfo(StopReason.REFUSAL, "stop", "refusal", "no")),
+        (
+            {"native_finish_reason": "STOP"},
+            StopInfo(StopReason.END_TURN, "stop", detail={"native_finish_reason": "STOP"}),
+        ),
+        ({"native_finish_reason": "stop"}, StopInfo(StopReason.END_TURN, "stop")),
+        (
+            {"finish_reason": None, "stream_error": {"code": 502, "message": "down", "more": 1}},
+            StopInfo(
+                StopReason.INTERRUPTED,
+                "error",
+                "error",
+                "down",
+                detail={"error": {"code": 502, "message": "down"}},
+            ),
+        ),
+    ],
+    ids=repr,
+)
+def test_20_15_1_default_stop(facts: dict[str, Any], stop: StopInfo) -> None:
+    defaults: dict[str, Any] = {
+        "finish_reason": "stop",
+        "has_tool_calls": False,
+        "refusal_text": "",
+        "stream_error": None,
+        "native_finish_reason": None,
+    }
+    given = {**defaults, **facts}
+    assert default_chat_stop(given.pop("finish_reason"), **given) == stop

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+import json
 import logging
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -31,7 +34,7 @@ LOOK = ToolDefinition("look", "Look.", {"type": "object", "properties": {"n": {"
 STOP = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
 
 
-def build(transport: RecordingTransport | None = None, **options: Any) -> OpenAICompatibleProvider:
+def build(transport: httpx.AsyncBaseTransport | None = None, **options: Any) -> OpenAICompatibleProvider:
     defaults: dict[str, Any] = {
         "model": "m",
         "api_key": "test-key",
@@ -171,6 +174,30 @@ async def test_20_5_lifecycle() -> None:
     assert type(error) is ProviderError
     assert "closed" in str(error)
     assert len(transport.requests) == 1
+
+
+async def test_20_5_streams_at_once_do_not_mix() -> None:
+    def echo(request: httpx.Request) -> httpx.Response:
+        [message] = json.loads(request.content)["messages"]
+        body = [piece for letter in message["content"] for piece in chat(letter, done=False).body]
+        end = chat(STOP).body
+        return httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=Slow([*body, *end]))
+
+    class Slow(httpx.AsyncByteStream):
+        def __init__(self, body: Any) -> None:
+            self.body = body
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            for piece in self.body:
+                await asyncio.sleep(0)
+                yield piece
+
+    async with build(httpx.MockTransport(echo)) as provider:
+        questions = [f"question {number}" for number in range(100)]
+        answers = await asyncio.gather(
+            *(answer_of(provider, ModelRequest([UserMessage(content=text)])) for text in questions)
+        )
+    assert [answer.content for answer in answers] == questions
 
 
 async def test_20_3_retry_is_read_afresh() -> None:
