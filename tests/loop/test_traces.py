@@ -121,7 +121,7 @@ def steering_tool() -> AgentTool:
 
 def slow_and_fast() -> list[AgentTool]:
     async def slow(**_: Any) -> str:
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.2)  # the machine may be busy
         return "slow"
 
     return [serial_tool("ser"), make_tool("slow", slow), make_tool("fast")]

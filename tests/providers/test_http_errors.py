@@ -92,9 +92,12 @@ def test_reading_a_web_page(page: str, title: str | None, preview: str) -> None:
 )
 def test_20_b3_any_page_takes_linear_time(piece: str) -> None:
     page = (piece * 160_000)[:160_000]
-    began = time.process_time()
-    read_failure(content_type="text/html", text=page)
-    assert time.process_time() - began < 0.2
+    spent = []
+    for _ in range(5):  # the best of some: the machine may be busy
+        began = time.process_time()
+        read_failure(content_type="text/html", text=page)
+        spent.append(time.process_time() - began)
+    assert min(spent) < 0.2
 
 
 @given(st.text(alphabet="<>/!-&;# abtitlescriph1\n\"'", max_size=200))

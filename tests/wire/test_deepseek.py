@@ -242,17 +242,15 @@ async def test_80_b6_the_history_is_not_changed() -> None:
 # -- cost and secrets -------------------------------------------------------------------------------------
 
 
-@pytest.mark.no_cover  # measures time
 @WIRES
 def test_20_12_the_first_answer_loads_little(response: bool) -> None:
     code = f"""
-import asyncio, sys, time
+import asyncio, sys
 import httpx                    # the test's own fake transport needs it
 BODY = {(b"".join(RESPONSES_ANSWER.body) if response else b"".join(CHAT_ANSWER.body))!r}
 transport = httpx.MockTransport(
     lambda request: httpx.Response(200, headers={{"content-type": "text/event-stream"}}, content=BODY)
 )
-began = time.process_time()  # the machine may be busy with other tests
 from zett_agent.providers import DeepSeekProvider
 from zett_agent.messages import UserMessage
 from zett_agent.model import ModelRequest
@@ -261,20 +259,14 @@ async def main():
         return [event async for event in provider.stream(ModelRequest([UserMessage(content="hi")]))]
 assert asyncio.run(main())[-1].response.message.reasoning == "because"
 sdks = {{"openai", "anthropic", "google", "ollama", "pydantic"}}
-print(time.process_time() - began, sdks & set(sys.modules))
+print(sdks & set(sys.modules))
 """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(["tests", "src"])}
-    seconds = []
-    for _ in range(3):
-        done = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
-        )
-        took, loaded = done.stdout.split(" ", 1)
-        assert loaded.strip() == "set()"
-        seconds.append(float(took))
-        if seconds[-1] < 0.3:
-            break
-    assert min(seconds) < 0.3
+    # How long it takes is a line of benchmarks/wire.py: a busy machine must not fail a test.
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+    )
+    assert done.stdout.strip() == "set()"
 
 
 @WIRES

@@ -497,6 +497,8 @@ class Run:
             self.agent.cleanup_timeout,
         )
         self.abandoned = True
+        seconds = self.agent.cleanup_timeout
+        self._note("The clean-up", [TimeoutError(f"it took longer than {seconds} seconds and was given up")])
         for task in (self._cleanup, self._task):
             if task is not None:
                 task.cancel()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import httpx
 
 from ..model import TimeoutOptions
+from ._decompression import can_decompress, decompressed
 from ._errors import ProviderError, ProviderResponseError, mark_transient
 from ._event_stream import EventStreamDecoder, JsonLinesDecoder, JsonObject
 from ._failures import network_error, timeout_error
@@ -102,10 +103,14 @@ class Exchange:
         self._watchdog.stop()
         self._response = response
         self._headers = _joined(response.headers)
-        if self._headers.get("content-encoding", "identity") != "identity" or response.is_closed:
+        encoding = self._headers.get("content-encoding", "identity")
+        if not response.is_closed and can_decompress(encoding):
+            self._pieces = decompressed(aiter(cast("httpx.AsyncByteStream", response.stream)))
+        elif response.is_closed or (encoding != "identity" and "," not in encoding):
             self._pieces = response.aiter_bytes()
         else:
-            # `aiter_raw` without its bookkeeping, which costs as much as reading.
+            # `aiter_raw` without its bookkeeping, which costs as much as reading. Several encodings on top of
+            # each other are left as they are: no service sends them, and a few bytes could become gigabytes.
             self._pieces = aiter(cast("httpx.AsyncByteStream", response.stream))
 
     async def _trace(self, event: str, info: Mapping[str, Any]) -> None:

@@ -22,6 +22,7 @@ from ..messages import (
     UserMessage,
 )
 from ..model import ModelEvent, ModelRequest, ReasoningEffort, ServerToolDefinition, ToolDefinition
+from ._arguments_text import encode_arguments
 from ._images import image_url
 from ._names import wire_name
 from ._responses_decoder import ResponsesDecoder, ResponsesStreamInterrupted
@@ -260,7 +261,7 @@ class _InputWriter:
                     "type": "function_call",
                     "call_id": self._id(call.id),
                     "name": wire_name(call.name, self._names),
-                    "arguments": json.dumps(call.arguments, ensure_ascii=False),
+                    "arguments": encode_arguments(call),
                 }
             )
         return items
