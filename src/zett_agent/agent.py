@@ -426,6 +426,10 @@ class Agent(AgentPhaseTransitionMixin, SyncMethodsMixin):
         if parallel_tool_call is None:
             parallel_tool_call = self.parallel_tool_call
         _require_bool(parallel_tool_call, "parallel_tool_call")
+        if self.max_parallel_tools is not None and (
+            _require_count(self.max_parallel_tools, "max_parallel_tools") < 1
+        ):
+            raise ValueError("max_parallel_tools must be at least 1, or None for no limit")
         if self._config is None:
             raise AgentProtocolError(
                 "Agent is not initialized; use Agent.create() or await agent.initialize()"
@@ -489,9 +493,10 @@ def _require_bool(value: object, name: str) -> None:
         raise ValueError(f"{name} must be a bool, got {value!r}")
 
 
-def _require_count(value: object, name: str) -> None:
+def _require_count(value: object, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError(f"{name} must be an int of at least 0, got {value!r}")
+    return value
 
 
 def _tools_by_name(tools: Sequence[AgentTool]) -> dict[str, AgentTool]:

@@ -52,6 +52,8 @@ def json_object(
     """
     if value is None:
         return {}
+    if not isinstance(value, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ValueError(f"{field_name} must be a mapping, not {type(value).__name__}")
     result: dict[str, JsonValue] = {}
     for key, item in value.items():
         if not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance]

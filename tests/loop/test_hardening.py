@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 import weakref
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -252,3 +253,35 @@ async def test_common_mistakes_in_starting_a_request_are_named(options: dict[str
     agent = await Agent.create(Answers())
     with pytest.raises(TypeError, match=message):
         await agent.run("go", **options)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="a task does not tell who cancelled it")
+async def test_cancellation_that_leaks_from_a_hook_is_a_failure_of_the_request() -> None:
+    """Nobody cancelled the caller, so it must learn that something went wrong."""
+    errors: list[Exception] = []
+
+    class Leaks(AgentExtension):
+        async def before_turn(self, context: AgentRunContext) -> None:
+            gone = asyncio.get_running_loop().create_future()
+            gone.cancel()
+            await gone
+
+        async def on_error(self, context: AgentRunContext, error: Exception) -> None:
+            errors.append(error)
+
+    agent = await Agent.create(Answers(), extensions=[Leaks()])
+    with pytest.raises(AgentProtocolError, match="cancelled elsewhere") as caught:
+        await agent.run("go", config=S)
+    assert isinstance(caught.value.__cause__, asyncio.CancelledError)
+    assert errors == [caught.value]
+    assert agent.state.phase is AgentPhase.FAILED
+    assert not agent.pending
+
+
+@pytest.mark.parametrize("limit", [0, -1, True, "two"])
+async def test_limit_of_parallel_tools_is_checked_before_the_request_begins(limit: Any) -> None:
+    agent = await Agent.create(Answers())
+    agent.max_parallel_tools = limit
+    with pytest.raises(ValueError, match="max_parallel_tools"):
+        await agent.run("go", config=S)
+    assert not agent.pending

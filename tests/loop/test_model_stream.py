@@ -83,7 +83,8 @@ async def test_b_a15_also_when_the_middleware_leaks_a_cancellation_while_it_is_c
 
     model = RawModel(text())
     agent = await Agent.create(model, extensions=[Leaks()])
-    with pytest.raises((KeyError, asyncio.CancelledError)):
+    # Before Python 3.11 a task does not tell that nobody cancelled it.
+    with pytest.raises((KeyError, AgentProtocolError, asyncio.CancelledError)):
         await agent.run("go", config=S)
     assert model.open_streams == 0
     assert not agent.pending and not agent.is_conflict("s")

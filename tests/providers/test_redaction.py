@@ -44,6 +44,7 @@ def test_errors_are_cleaned_with_their_causes() -> None:
     assert error.args == ("outer [redacted]",)
 
 
+@pytest.mark.no_cover  # measures time
 def test_long_texts_take_linear_time() -> None:
     redactor = Redactor([KEY])
     for piece in ("*.", "sk-p...", "sk-proj-", "[", "x" * 50 + "."):

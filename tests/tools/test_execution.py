@@ -419,3 +419,33 @@ class TestEndOfTheInterpreter:
             """
         )
         assert output == "child done"
+
+
+async def test_lazy_results_of_a_plain_function_are_made_in_its_thread():
+    """However long it takes, the event loop goes on (40 §4.4)."""
+
+    def slowly(item: int) -> int:
+        time.sleep(0.05)
+        return item
+
+    @tool
+    def numbers(count: int) -> list[int]:
+        """Count.
+
+        Guidelines:
+            - Count.
+        """
+        return map(slowly, range(count))
+
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0.005)
+            turns += 1
+
+    counting = asyncio.create_task(count_turns())
+    assert list(await numbers({"count": 4})) == [0, 1, 2, 3]
+    counting.cancel()
+    assert turns >= 5

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import AsyncGenerator, Coroutine
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -358,8 +359,16 @@ class Run:
             self._open_inboxes()
             await self._work()
         except asyncio.CancelledError as error:
-            self._error = error
-            await self._shielded(self._end_cancelled())
+            if self._was_cancelled():
+                self._error = error
+                await self._shielded(self._end_cancelled())
+            else:
+                failure = AgentProtocolError(
+                    "A hook or the model awaited something that was cancelled elsewhere; the request was not"
+                )
+                failure.__cause__ = error
+                self._error = failure
+                await self._shielded(self._end_failed(failure))
         except BaseException as error:
             if loop_is_gone(loop):
                 raise
@@ -367,6 +376,16 @@ class Run:
             await self._shielded(self._end_failed(error))
         finally:
             self._release()
+
+    def _was_cancelled(self) -> bool:
+        """Return whether somebody cancelled the request, and not only something that it waited for.
+
+        Before Python 3.11 a task does not tell, so there the answer is yes.
+        """
+        if self.cancelling or sys.version_info < (3, 11):
+            return True
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
 
     def _open_inboxes(self) -> None:
         if not self.is_pass:

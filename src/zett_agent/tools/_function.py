@@ -7,6 +7,7 @@ import inspect
 import json
 import threading
 from collections.abc import Awaitable, Callable, Mapping
+from types import GeneratorType
 from typing import Any
 
 from .._text import encodable_json
@@ -41,7 +42,7 @@ class ToolFunction:
         tool_name: str,
     ) -> None:
         self._plain_function = unwrap_callable(function)
-        self._function: Callable[..., Any] = _collecting(function) if _is_generator(function) else function
+        self._function: Callable[..., Any] = function
         self._signature = signature
         self._tool_name = tool_name
         self._asynchronous = is_asynchronous(function)
@@ -88,7 +89,7 @@ class ToolFunction:
             values[name] = self._running_context(name)
         if self._asynchronous:
             return await self._function(**values)
-        result = await run_in_thread(self._function, values)
+        result = await run_in_thread(_collecting(self._function), values)
         # A plain function may hand out a coroutine, as wrappers of asynchronous functions do.
         if inspect.isawaitable(result):
             return await result
@@ -150,6 +151,9 @@ class ToolFunction:
         return context
 
 
+_LAZY_TYPES = (GeneratorType, map, filter, zip, enumerate, reversed)
+
+
 def callable_name(function: Callable[..., Any]) -> str:
     """Return the name of a function, or of the class of a callable object."""
     if isinstance(function, functools.partial):
@@ -158,14 +162,15 @@ def callable_name(function: Callable[..., Any]) -> str:
     return name if isinstance(name, str) else type(function).__name__
 
 
-def _is_generator(function: Callable[..., Any]) -> bool:
-    return inspect.isgeneratorfunction(unwrap_callable(function))
+def _collecting(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a generator, or another lazy result, run in the worker thread and not where it is serialized."""
 
-
-def _collecting(function: Callable[..., Any]) -> Callable[..., list[Any]]:
-    """Let a generator run where it is called, in the worker thread, and not where it is serialized."""
-
-    def collect(**arguments: Any) -> list[Any]:
-        return list(function(**arguments))
+    def collect(**arguments: Any) -> Any:
+        result = function(**arguments)
+        return list(result) if _is_lazy(result) else result
 
     return collect
+
+
+def _is_lazy(result: Any) -> bool:
+    return isinstance(result, _LAZY_TYPES) or type(result).__module__ == "itertools"
