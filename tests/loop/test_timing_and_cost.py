@@ -170,9 +170,9 @@ async def test_b_a13_cost_of_a_step_hardly_grows_with_the_history() -> None:
 
 
 async def test_b_a13_b_a22_nor_with_extensions_that_do_nothing() -> None:
-    plain = median([await cost_of_steps(2_000) for _ in range(5)])
-    many = median([await cost_of_steps(2_000, extensions=30) for _ in range(5)])
-    assert many <= 1.5 * plain
+    pairs = [(await cost_of_steps(2_000), await cost_of_steps(2_000, extensions=30)) for _ in range(7)]
+    # The best of each, taken in turn: the machine may be busy.
+    assert min(many for _, many in pairs) <= 1.5 * min(plain for plain, _ in pairs)
 
 
 async def test_b_a22_hooks_that_neither_class_nor_instance_overrides_are_skipped() -> None:

@@ -71,10 +71,18 @@ async def invoke_tool(
         >>> await invoke_tool(context, ToolCall("c1", "add", {"a": 1, "b": 2}), add)  # doctest: +SKIP
         3
     """
-    layers = [extension for extension in context.extensions if overrides(extension, _HOOK)]
+    layers = _layers(context)
     invocation = _ToolInvocation(context, call, registered, layers, refresh_registration)
     with invocation_scope(context, call):
         return await invocation.run_from(0)
+
+
+def _layers(context: AgentRunContext) -> Sequence[AgentExtension]:
+    """Return the extensions that override the hook, in priority order."""
+    table = getattr(context, "_hook_table", None)
+    if table is not None:
+        return table().of(_HOOK)  # a running request has worked it out already
+    return [extension for extension in context.extensions if overrides(extension, _HOOK)]
 
 
 def internal_cancellation(call: ToolCall, error: asyncio.CancelledError) -> RuntimeError:
