@@ -249,7 +249,7 @@ async def test_st2_x3_b_x1_steering_messages_without_content_are_not_accepted() 
         "str",
         5,
         UserMessage(content=[]),
-        UserMessage(content=""),
+        UserMessage(content=""),  # 12 B-X3
         UserMessage(content="  "),
         UserMessage(content=[TextContent(" ")]),
         AgentMessage(content="x"),

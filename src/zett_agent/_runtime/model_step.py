@@ -19,6 +19,7 @@ from ..stop import StopInfo, StopReason
 from ..tools._registry import RequestTools
 from .channel import RUN_AHEAD
 from .gone import loop_is_gone
+from .hooks import call_hook
 from .notes import note_errors
 from .phases import transition
 
@@ -96,7 +97,7 @@ class ModelStep:
         """Let the hooks change the context, then build what the provider gets."""
         run = self._run
         for extension in run.hooks.of("before_model"):
-            await run.call_hook(extension, "before_model", run.context, self._build_request())
+            await call_hook(extension, "before_model", run.context, self._build_request())
         await run.context.flush_message_events()
         return self._build_request()
 

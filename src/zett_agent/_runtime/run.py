@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..events import AgentEvent, AgentEventType, AgentPhase
 from ..exceptions import AgentIterationLimitError, AgentProtocolError, AgentResumeError
-from ..extensions.base import AgentExtension, mark_active
+from ..extensions.base import mark_active
 from ..extensions.events import ExtensionEvent, MessageTiming, RunCancelledEvent
 from ..json_types import JsonValue
 from ..messages import AgentMessage, AssistantMessage, SystemMessage, UserMessage
@@ -25,7 +25,7 @@ from ..tools._registry import AgentTools, RequestTools
 from .channel import EventChannel
 from .context import AgentRunConfig, AgentRunContext, AgentState
 from .gone import loop_is_gone
-from .hooks import Hooks, call_hook
+from .hooks import Hooks
 from .model_step import ModelStep
 from .notes import add_note, note_errors
 from .phases import ACTIVE_PHASES, enter_phase, transition
@@ -174,10 +174,6 @@ class Run:
         if not (self.channel.consumed or self.yielded):
             await asyncio.sleep(0)
         self.yielded = False
-
-    async def call_hook(self, extension: AgentExtension, hook: str, *arguments: Any) -> None:
-        """Await one hook of one extension."""
-        await call_hook(extension, hook, *arguments)
 
     def expect_tool_results(self, message: AssistantMessage) -> None:
         """Note the calls of an answer that is about to be stored, so that every end accounts for them."""
@@ -435,8 +431,6 @@ class Run:
             return
         steering = self.agent._steering._inboxes.close(self.context)
         internal = self.agent._internal_messages._inboxes.close(self.context)
-        if self._next_internal is not None:
-            internal.insert(0, self._next_internal)
         self.context._discarded_inputs = (*steering, *internal)
 
     async def _shielded(self, work: Coroutine[Any, Any, None]) -> None:
